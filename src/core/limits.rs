@@ -1,0 +1,89 @@
+//! Every bound of the agent, in one place, with the relations between them
+//! checked by the compiler.
+
+/// Readings in one frame of the journal.
+pub const FRAME_READINGS_MAX: usize = 256;
+
+/// Bytes of one encoded frame. sled 0.34 moves larger values into files of
+/// their own that it never deletes.
+pub const FRAME_BYTES_MAX: usize = 6 * 1024;
+
+/// Operations in one sled batch; larger ones leak memory in sled 0.34.
+pub const BATCH_OPERATIONS_MAX: usize = 256;
+
+/// Longest input line or payload that becomes a reading, in bytes.
+pub const LINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of a refused input or reading that the quarantine keeps.
+pub const REFUSAL_BYTES_MAX: usize = 256 * 1024;
+
+/// Refused inputs kept; beyond, the oldest go, counted.
+pub const REFUSALS_KEPT_MAX: usize = 10_000;
+
+/// Bytes of refused inputs kept.
+pub const REFUSALS_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Characters of an entity, property, unit, id or quality detail.
+pub const NAME_BYTES_MAX: usize = 512;
+
+/// Levels of nesting of a composite value.
+pub const NESTING_MAX: usize = 64;
+
+/// Readings and refusals that a source may put into one batch.
+pub const SOURCE_BATCH_MAX: usize = 512;
+
+/// Batches that wait between all sources and the driver.
+pub const SOURCE_QUEUE_MAX: usize = 32;
+
+/// Inputs that the driver hands to the core in one turn.
+pub const TURN_INPUTS_MAX: usize = 64;
+
+/// Entries that wait for the next commit before sources must wait.
+pub const PENDING_ENTRIES_MAX: usize = 32 * 1024;
+
+/// Estimated bytes in memory that wait for the next commit before sources must
+/// wait.
+pub const PENDING_BYTES_MAX: usize = 6 * 1024 * 1024;
+
+/// Entries that one fetch from the journal may return.
+pub const FETCH_ENTRIES_MAX: usize = 1024;
+
+/// Estimated bytes that one fetch may return, one entry excepted.
+pub const FETCH_BYTES_MAX: usize = 1024 * 1024;
+
+/// Entries fetched and waiting to be published.
+pub const READY_ENTRIES_MAX: usize = 2 * FETCH_ENTRIES_MAX;
+
+/// Publishes without PUBACK, upper end of the configuration.
+pub const INFLIGHT_MAX: usize = 10_000;
+
+/// Acknowledged ranges ahead of the contiguous prefix. A source that the broker
+/// refuses leaves one hole per reading; beyond this bound its oldest reading is
+/// set aside.
+pub const ACKED_RANGES_MAX: usize = 4_096;
+
+/// Tries of a publish that the broker answers with "invalid" before it is set
+/// aside.
+pub const INVALID_TRIES_MAX: u32 = 2;
+
+/// Segments on disk; at 16 MiB each, 64 GiB of journal.
+pub const SEGMENTS_MAX: usize = 4_096;
+
+/// Sources of one configuration.
+pub const SOURCES_MAX: usize = 256;
+
+/// Connections of one `listen` source.
+pub const LISTEN_CONNECTIONS_MAX: usize = 64;
+
+/// Inputs between the store thread, the link task and the driver.
+pub const EVENT_QUEUE_MAX: usize = 1024;
+
+// A reading as long as the longest line, split over continuation chunks, still
+// fits one batch: it is applied whole or not at all.
+const _: () = assert!(LINE_BYTES_MAX.div_ceil(FRAME_BYTES_MAX) + 32 < BATCH_OPERATIONS_MAX);
+const _: () = assert!(SOURCE_BATCH_MAX * TURN_INPUTS_MAX <= PENDING_ENTRIES_MAX);
+const _: () = assert!(FETCH_ENTRIES_MAX <= READY_ENTRIES_MAX);
+const _: () = assert!(FRAME_READINGS_MAX <= FETCH_ENTRIES_MAX);
+const _: () = assert!(REFUSAL_BYTES_MAX <= LINE_BYTES_MAX);
+// MQTT packet identifiers are 16 bits wide, zero excluded.
+const _: () = assert!(INFLIGHT_MAX < u16::MAX as usize);

@@ -1,0 +1,564 @@
+//! All that crosses the border between the core and the world: two closed
+//! enums, [`Input`] and [`Effect`], and [`Now`].
+//!
+//! The seam is data. The product carries effects out with tokio, sled and
+//! rumqttc, the simulator with a priority queue; neither is visible from here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::clock::{ClockReading, ClockState};
+use super::id::{CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
+use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Refusal};
+use super::time::{EventTime, IngestTime, MonoTime, Span};
+
+/// One look at the clocks, taken once per turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Monotonic time: the only one that timers see.
+    pub mono: MonoTime,
+    /// Wall time with its quality.
+    pub clock: ClockReading,
+}
+
+/// Everything that can happen to the core.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A source hands in readings and refused inputs.
+    Readings(Batch),
+    /// The store answers.
+    Store(StoreEvent),
+    /// The uplink reports.
+    Link(LinkEvent),
+    /// The store thread looked at the disk.
+    Disk(DiskFacts),
+    /// No more readings will come: commit what is there, send what can be sent.
+    Stop,
+}
+
+/// What one source hands in at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// The source.
+    pub source: SourceId,
+    /// When it came, taken at the door.
+    pub arrival: Arrival,
+    /// At most [`super::limits::SOURCE_BATCH_MAX`] together with `refused`.
+    pub readings: Vec<Reading>,
+    /// Inputs that did not become readings.
+    pub refused: Vec<Refusal>,
+    /// To be answered once all of this is durable.
+    pub receipt: Option<ReceiptId>,
+}
+
+/// What the store says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoreEvent {
+    /// The commit is applied, flushed and synced.
+    Committed {
+        /// Which.
+        id: CommitId,
+        /// The segments as they are now, oldest first; the last is the active one.
+        segments: Vec<SegmentInfo>,
+        /// The disk after it.
+        disk: DiskFacts,
+    },
+    /// The commit failed; nothing of it counts. The store has given up the
+    /// segment it wrote to and starts a new one at the next commit.
+    CommitFailed {
+        /// Which.
+        id: CommitId,
+        /// What went wrong, for people.
+        reason: String,
+    },
+    /// The answer to [`Effect::Fetch`].
+    Fetched(Fetched),
+    /// A segment's folder is gone.
+    Removed {
+        /// Which.
+        id: SegmentId,
+        /// The disk after it.
+        disk: DiskFacts,
+    },
+}
+
+/// Entries read back from the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fetched {
+    /// The offset that was asked for.
+    pub from: Offset,
+    /// Entries with their offsets, ascending, none below `from`.
+    pub entries: Vec<(Offset, Entry)>,
+    /// The offset to ask for next. Offsets below it that are neither in
+    /// `entries` nor in `damaged` do not exist.
+    pub next: Offset,
+    /// What could not be read on the way.
+    pub damaged: Vec<Damage>,
+}
+
+/// A stretch of the journal that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// First offset of it.
+    pub first: Offset,
+    /// One past the last.
+    pub end: Offset,
+    /// The readings that are lost with it.
+    pub missing: Vec<Missing>,
+    /// What was found, for people.
+    pub reason: String,
+}
+
+/// Sequence numbers that cannot be read any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The source.
+    pub source: SourceId,
+    /// The numbering.
+    pub epoch: Epoch,
+    /// First missing number.
+    pub first: Seq,
+    /// Last missing number; `None` when nobody knows how far it went.
+    pub last: Option<Seq>,
+    /// Least and greatest event time among them, where a summary tells.
+    pub event_times: Option<(EventTime, EventTime)>,
+}
+
+/// Space on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskFacts {
+    /// What the data directory takes, everything included, in bytes.
+    pub used_bytes: u64,
+    /// What the file system has left for this process, in bytes.
+    pub free_bytes: u64,
+    /// Bytes this process has written to the data directory since it started.
+    pub written_bytes: u64,
+}
+
+/// One segment of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its name.
+    pub id: SegmentId,
+    /// First offset in it.
+    pub first: Offset,
+    /// One past the last offset in it.
+    pub next: Offset,
+    /// What it takes on disk.
+    pub bytes: u64,
+    /// Whether it is closed for writing.
+    pub is_sealed: bool,
+    /// What it holds, per source and epoch. Complete for sealed segments and
+    /// for what this process wrote; shared, for it is sent with every commit.
+    pub contents: Arc<BTreeMap<(SourceId, Epoch), SourceRange>>,
+}
+
+/// The readings of one source within a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceRange {
+    /// Least sequence number.
+    pub first: Seq,
+    /// Greatest sequence number.
+    pub last: Seq,
+    /// Least event time.
+    pub earliest: EventTime,
+    /// Greatest event time.
+    pub latest: EventTime,
+}
+
+/// What the uplink reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkEvent {
+    /// Connected: the broker's CONNACK was good.
+    Up {
+        /// The broker's Receive Maximum (MQTT 5); 65,535 where it names none.
+        receive_max: u16,
+        /// The broker's word; reported, never relied on.
+        session_present: bool,
+    },
+    /// The connection is gone, or an attempt failed.
+    Down {
+        /// Why, for people.
+        reason: String,
+        /// What kind of cause.
+        cause: DownCause,
+        /// A random number for the backoff.
+        draw: u64,
+    },
+    /// The broker acknowledged a publish.
+    Puback {
+        /// Which.
+        id: PublishId,
+        /// MQTT 5 reason code; 0 in MQTT 3.1.1.
+        code: u8,
+    },
+    /// The publish was not sent: its payload is over a limit.
+    TooLarge {
+        /// Which.
+        id: PublishId,
+        /// Its payload, in bytes.
+        size: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+}
+
+/// Kinds of causes of a lost or refused connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DownCause {
+    /// Refused, unreachable, reset, timed out: the network or the broker.
+    Network,
+    /// The broker refused the CONNECT (credentials, identifier, banned).
+    Refused,
+    /// TLS: certificate or handshake.
+    Tls,
+    /// Another client took over this client id.
+    TakenOver,
+    /// The broker called a packet too large.
+    PacketTooLarge,
+    /// We asked for it.
+    Asked,
+}
+
+/// Everything the core asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Make this durable: one atomic commit, flushed and synced.
+    Commit(Commit),
+    /// Read entries back from the journal.
+    Fetch(Fetch),
+    /// Delete a segment: all of it is acknowledged, or recorded as evicted.
+    Remove(SegmentId),
+    /// Something for the uplink.
+    Link(LinkCommand),
+    /// Tell a source about its batch.
+    Receipt(ReceiptId, Outcome),
+    /// A fact for logs and metrics.
+    Notice(Notice),
+}
+
+/// One group commit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Commit {
+    /// Its number; one is outstanding at a time.
+    pub id: CommitId,
+    /// Offset of the first entry; the others follow without holes.
+    pub first: Offset,
+    /// New entries, possibly none (then only the meta changed).
+    pub entries: Arc<Vec<Entry>>,
+    /// Refused inputs for the quarantine.
+    pub refusals: Vec<Refusal>,
+    /// The state that belongs to it.
+    pub meta: Meta,
+}
+
+/// What the journal must know besides its entries; replaced as a whole with
+/// every commit, in the same batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// The numbering in use.
+    pub epoch: Epoch,
+    /// Entries below this offset are gone on purpose (acknowledged or evicted).
+    pub start: Offset,
+    /// Entries below this offset are done with: acknowledged, evicted, lost.
+    pub frontier: Offset,
+    /// Ranges above the frontier that are done with, half-open, ascending.
+    pub done: Vec<(Offset, Offset)>,
+    /// Per source.
+    pub sources: BTreeMap<SourceId, SourceMeta>,
+}
+
+/// The books of one source. `accepted = acknowledged + stored + evicted + lost`
+/// over all epochs; `stored` follows from the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceMeta {
+    /// Newest sequence number given in this epoch.
+    pub tail: Seq,
+    /// Readings accepted.
+    pub accepted: u64,
+    /// Readings the broker acknowledged.
+    pub acknowledged: u64,
+    /// Readings evicted, with a gap record.
+    pub evicted: u64,
+    /// Readings lost to damage or refused by the broker, with a gap record.
+    pub lost: u64,
+    /// Greatest plausible event time taken so far: the basis of the watermark.
+    pub newest_event: Option<EventTime>,
+}
+
+/// A request to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Where to begin.
+    pub from: Offset,
+    /// At most so many entries.
+    pub entries_max: usize,
+    /// At most so many bytes in memory, one entry excepted.
+    pub bytes_max: usize,
+}
+
+/// For the uplink.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every command is a publish")]
+pub enum LinkCommand {
+    /// Connect now, with a new client.
+    Connect,
+    /// Give this connection up; answered by [`LinkEvent::Down`].
+    Disconnect,
+    /// Publish; only sent while up, never more than the in-flight bound.
+    Publish(Publish),
+}
+
+/// One publish.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Publish {
+    /// Its number.
+    pub id: PublishId,
+    /// What to say.
+    pub body: PublishBody,
+}
+
+/// What a publish says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PublishBody {
+    /// A reading or gap record.
+    Entry(Entry),
+    /// A delivery frontier, retained.
+    Frontier(Frontier),
+    /// This gateway's state, retained.
+    Status(LinkStatus),
+}
+
+/// What this gateway guarantees to have handed over, for one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frontier {
+    /// The source.
+    pub source: SourceId,
+    /// The numbering.
+    pub epoch: Epoch,
+    /// Every number up to here is with the broker or in a gap record.
+    pub through_seq: Seq,
+    /// Every reading with an earlier event time that this gateway took is with
+    /// the broker or in a gap record, and by the source's own bound no earlier
+    /// one is expected. `None` before the first plausible reading.
+    pub complete_before: Option<EventTime>,
+    /// Readings accepted and not yet acknowledged.
+    pub pending: u64,
+    /// When this was said.
+    pub at: IngestTime,
+}
+
+/// What the status topic says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// False in the last word before a clean disconnect.
+    pub is_online: bool,
+    /// The numbering in use.
+    pub epoch: Epoch,
+    /// Readings accepted and not yet acknowledged, over all sources.
+    pub pending: u64,
+    /// State of the gateway's clock.
+    pub clock: ClockState,
+    /// When this was said.
+    pub at: IngestTime,
+}
+
+/// What became of a source's batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Durable.
+    Durable,
+    /// Not taken: the buffer is full and `when_full` says `drop-newest`.
+    Full,
+}
+
+/// A fact that the core reports for logs and metrics. Said once per change, not
+/// once per occurrence.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Recovery found a journal that cannot be continued: a new numbering.
+    EpochStarted {
+        /// The new numbering.
+        epoch: Epoch,
+        /// Why.
+        reason: String,
+    },
+    /// A commit became durable.
+    Committed {
+        /// Entries in it.
+        entries: u64,
+        /// From asking to answer.
+        took: Span,
+    },
+    /// A commit failed; it will be tried again.
+    CommitFailed {
+        /// How often in a row.
+        attempts: u32,
+        /// What went wrong.
+        reason: String,
+        /// When it is tried again.
+        retry_in: Span,
+    },
+    /// The store works again after failed commits.
+    StoreHealed {
+        /// Failed commits in between.
+        attempts: u32,
+    },
+    /// The uplink came up.
+    LinkUp {
+        /// How long it was down; `None` at the first connection.
+        down_for: Option<Span>,
+        /// Readings that wait.
+        backlog: u64,
+        /// The broker's word.
+        session_present: bool,
+    },
+    /// The uplink went down after having been up.
+    LinkDown {
+        /// Why.
+        reason: String,
+        /// What kind of cause.
+        cause: DownCause,
+        /// Readings that wait.
+        backlog: u64,
+    },
+    /// An attempt to connect failed.
+    ConnectFailed {
+        /// How often in a row.
+        attempts: u32,
+        /// Why.
+        reason: String,
+        /// What kind of cause.
+        cause: DownCause,
+        /// When it is tried again.
+        retry_in: Span,
+        /// Readings that wait.
+        backlog: u64,
+    },
+    /// The backlog of an outage is gone.
+    BacklogDrained {
+        /// Entries sent since the link came up.
+        sent: u64,
+        /// Since the link came up.
+        took: Span,
+    },
+    /// The broker acknowledged an entry.
+    Acknowledged {
+        /// From publish to PUBACK.
+        took: Span,
+    },
+    /// The broker refuses readings of this source; they wait and are retried.
+    SourceHeld {
+        /// The source.
+        source: SourceId,
+        /// MQTT 5 reason code.
+        code: u8,
+        /// When it is tried again.
+        retry_in: Span,
+    },
+    /// The broker takes this source again.
+    SourceReleased {
+        /// The source.
+        source: SourceId,
+    },
+    /// No PUBACK for too long: the connection is given up.
+    AckTimeout {
+        /// Age of the oldest publish.
+        oldest: Span,
+    },
+    /// Readings will never arrive; a gap record says so.
+    Gap(GapRecord),
+    /// Disk space is short: what `when_full` does has begun.
+    Full {
+        /// Bytes taken.
+        used_bytes: u64,
+        /// Bytes free on the file system.
+        free_bytes: u64,
+        /// Why: which limit.
+        limit: FullCause,
+    },
+    /// There is room again.
+    Room {
+        /// Readings refused at the door meanwhile.
+        refused: u64,
+    },
+    /// Damage was found in the journal.
+    Damaged {
+        /// What and where.
+        reason: String,
+    },
+    /// Readings stamped with the flags `future` or `past`.
+    ImplausibleTime {
+        /// The source.
+        source: SourceId,
+        /// How many in this batch.
+        count: u64,
+    },
+    /// Inputs went to the quarantine.
+    Quarantined {
+        /// The source.
+        source: SourceId,
+        /// [`Refusal::kind`].
+        kind: &'static str,
+        /// The first reason of this batch.
+        reason: String,
+        /// How many of this kind in this batch.
+        count: u64,
+    },
+    /// Ingest minus event time of one reading, for the histogram.
+    Lag {
+        /// The source.
+        source: SourceId,
+        /// Least lag in the batch.
+        min: Span,
+        /// Greatest lag in the batch.
+        max: Span,
+        /// Readings in the batch.
+        count: u64,
+    },
+    /// The state of the clock changed.
+    ClockChanged {
+        /// Before.
+        from: ClockState,
+        /// Now.
+        to: ClockState,
+    },
+}
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullCause {
+    /// `max_bytes`.
+    Quota,
+    /// `reserve_free`.
+    Reserve,
+    /// The store cannot write.
+    Store,
+}
+
+/// What the store found when it opened; the core starts from it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recovered {
+    /// The newest meta that could be read; `None` for a new data directory or
+    /// when nothing could be read.
+    pub meta: Option<Meta>,
+    /// The next free offset.
+    pub next: Offset,
+    /// The segments, oldest first.
+    pub segments: Vec<SegmentInfo>,
+    /// Segments and stretches that could not be read. Their offsets are below
+    /// `next`.
+    pub damaged: Vec<Damage>,
+    /// Why the numbering cannot be continued, if it cannot.
+    pub broken_numbering: Option<String>,
+    /// The disk.
+    pub disk: DiskFacts,
+}
+
+/// How a gap reason is counted in the books: see [`SourceMeta`].
+impl GapReason {
+    /// Whether it counts as evicted (else as lost).
+    pub const fn is_eviction(self) -> bool {
+        matches!(self, GapReason::Evicted)
+    }
+}

@@ -1,0 +1,3 @@
+//! Tidegate (crate docs follow).
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+pub mod core;
