@@ -168,7 +168,7 @@ impl Agent {
         let ack = self.forward.oldest_sent().filter(|_| self.connection.is_up());
         let ack = ack.map(|sent| sent + self.settings.ack_timeout);
         let connect = self.connection.next_deadline().filter(|_| self.stop.is_none());
-        let held = self.forward.next_deadline();
+        let held = self.forward.next_deadline().filter(|_| self.connection.is_up());
         [commit, ack, connect, held, self.frontier_deadline()].into_iter().flatten().min()
     }
 

@@ -1,0 +1,119 @@
+//! The modelled broker and the network to it: refuses, drops before or after
+//! receipt, acknowledges late, out of order, twice, with errors or not at all.
+
+use std::collections::BTreeMap;
+
+use tidegate::core::id::{Epoch, PublishId, Seq, SourceId};
+use tidegate::core::reading::{Entry, GapRecord, Record};
+use tidegate::core::seam::{DownCause, Frontier, LinkEvent, Publish, PublishBody};
+
+use crate::rng::Rng;
+
+pub type Key = (SourceId, Epoch, Seq);
+
+/// What the broker has, as a consumer would see it.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    pub readings: BTreeMap<Key, Record>,
+    pub order: BTreeMap<(SourceId, Epoch), Vec<Seq>>,
+    pub gaps: Vec<GapRecord>,
+    pub frontiers: Vec<Frontier>,
+    pub copies: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Broker {
+    pub received: Received,
+    /// Counts connections; what was sent on an older one is lost.
+    pub connection: u64,
+    pub is_up: bool,
+    pub unacknowledged: usize,
+    is_silent: bool,
+}
+
+/// What comes back, each after so many microseconds.
+pub type Answers = Vec<(u64, LinkEvent)>;
+
+impl Broker {
+    pub fn connect(&mut self, rng: &mut Rng, has_faults: bool) -> Answers {
+        self.connection += 1;
+        self.is_silent = has_faults && rng.chance(10);
+        self.unacknowledged = 0;
+        if has_faults && rng.chance(30) {
+            return vec![(rng.between(100, 900_000), down(rng, "refused"))];
+        }
+        self.is_up = true;
+        let receive_max = if rng.chance(30) { 5 } else { u16::MAX };
+        vec![(rng.between(100, 50_000), LinkEvent::Up { receive_max, session_present: rng.chance(50) })]
+    }
+
+    pub fn cut(&mut self, rng: &mut Rng, reason: &str) -> Answers {
+        self.is_up = false;
+        vec![(rng.between(0, 2_000), down(rng, reason))]
+    }
+
+    pub fn publish(&mut self, publish: Publish, rng: &mut Rng, has_faults: bool) -> Answers {
+        if has_faults && rng.chance(1) {
+            return self.cut(rng, "dropped before receipt");
+        }
+        let code = self.judge(&publish.body, rng, has_faults);
+        if code < 0x80 {
+            self.receive(publish.body);
+        }
+        if has_faults && rng.chance(1) {
+            return self.cut(rng, "dropped after receipt");
+        }
+        if self.is_silent && rng.chance(20) {
+            return Vec::new();
+        }
+        self.acknowledge(publish.id, code, rng, has_faults)
+    }
+
+    fn acknowledge(&self, id: PublishId, code: u8, rng: &mut Rng, has_faults: bool) -> Answers {
+        let puback = LinkEvent::Puback { id, code };
+        let mut answers = vec![(rng.between(10, 80_000), puback.clone())];
+        if has_faults && rng.chance(2) {
+            answers.push((rng.between(10, 200_000), puback));
+        }
+        if has_faults && rng.chance(1) {
+            let stray = LinkEvent::Puback { id: PublishId(id.0 + 7_000_000), code: 0 };
+            answers.push((rng.between(10, 200_000), stray));
+        }
+        answers
+    }
+
+    fn judge(&self, body: &PublishBody, rng: &mut Rng, has_faults: bool) -> u8 {
+        let PublishBody::Entry(Entry::Reading(_)) = body else { return 0 };
+        match rng.between(0, 199) {
+            0 if has_faults => 0x97,
+            1 if has_faults => 0x87,
+            2 if has_faults => 0x99,
+            3 => 0x10,
+            _ => 0,
+        }
+    }
+
+    fn receive(&mut self, body: PublishBody) {
+        match body {
+            PublishBody::Entry(Entry::Reading(record)) => self.receive_reading(record),
+            PublishBody::Entry(Entry::Gap(gap)) => self.received.gaps.push(gap),
+            PublishBody::Frontier(frontier) => self.received.frontiers.push(frontier),
+            PublishBody::Status(_) => {}
+        }
+    }
+
+    fn receive_reading(&mut self, record: Record) {
+        self.received.copies += 1;
+        let key = (record.source.clone(), record.epoch, record.seq);
+        if let Some(known) = self.received.readings.get(&key) {
+            assert_eq!(*known, record, "two different readings under one name");
+            return;
+        }
+        self.received.order.entry((key.0.clone(), key.1)).or_default().push(key.2);
+        self.received.readings.insert(key, record);
+    }
+}
+
+fn down(rng: &mut Rng, reason: &str) -> LinkEvent {
+    LinkEvent::Down { reason: reason.to_owned(), cause: DownCause::Network, draw: rng.next() }
+}

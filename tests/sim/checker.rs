@@ -1,0 +1,95 @@
+//! What must hold after every step, and what must hold at rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate::core::id::{Epoch, Seq, SourceId};
+use tidegate::core::reading::{Entry, Value};
+
+use crate::broker::Received;
+use crate::world::{INFLIGHT_MAX, World};
+
+pub fn after_step(world: &World) {
+    let status = world.agent.status(&world.now());
+    assert!(status.inflight <= INFLIGHT_MAX, "in flight: {}", status.inflight);
+    for (source, books) in &status.sources {
+        let sum = books.acknowledged + books.stored + books.evicted + books.lost;
+        assert_eq!(books.accepted, sum, "the books of {source} do not balance: {books:?}");
+    }
+}
+
+pub fn is_durable_before_publish(world: &World, entry: &Entry) {
+    assert!(world.disk.is_flushed(entry), "published before it was flushed: {entry:?}");
+}
+
+pub fn is_durable_before_receipt(world: &World, source: usize, numbers: &[i64]) {
+    for n in numbers {
+        let id = &world.sources[source].id;
+        assert!(world.is_number_flushed(source, *n), "{id}: {n} receipted before it was flushed");
+    }
+}
+
+/// Nothing left to do: everything is with the broker or in a gap record, once.
+pub fn at_rest(world: &World) {
+    let status = world.agent.status(&world.now());
+    assert_eq!(status.backlog, 0, "a backlog is left: {status:#?}");
+    assert_eq!(status.uncommitted, 0);
+    let received = &world.broker.received;
+    let missing = missing_numbers(received);
+    let mut values: BTreeMap<&SourceId, BTreeSet<i64>> = BTreeMap::new();
+    for record in received.readings.values() {
+        let Value::I64(n) = record.value else { panic!("not a number: {record:?}") };
+        values.entry(&record.source).or_default().insert(n);
+    }
+    for source in &world.sources {
+        assert!(source.is_finished(), "{} still waits for receipts", source.id);
+        let books = status.sources[&source.id];
+        assert_eq!((books.stored, books.accepted > 0), (0, true));
+        let gone = missing.get(&source.id).copied().unwrap_or(0);
+        let arrived = values.get(&source.id).map_or(0, BTreeSet::len) as u64;
+        let receipted: BTreeSet<i64> = source.durable.iter().copied().collect();
+        let absent = receipted.iter().filter(|n| !values[&source.id].contains(n)).count() as u64;
+        assert!(absent <= gone, "{}: {absent} absent, {gone} in gap records", source.id);
+        assert!(arrived + gone >= receipted.len() as u64);
+        assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);
+    }
+    frontiers_hold(world);
+}
+
+/// Delivered numbers and gap records together cover 1..=n without overlap;
+/// returns how many numbers of each source are in gap records.
+fn missing_numbers(received: &Received) -> BTreeMap<SourceId, u64> {
+    let mut named: BTreeMap<(SourceId, Epoch), BTreeMap<Seq, bool>> = BTreeMap::new();
+    for (source, epoch, seq) in received.readings.keys() {
+        named.entry((source.clone(), *epoch)).or_default().insert(*seq, true);
+    }
+    let mut counts = BTreeMap::new();
+    for gap in &received.gaps {
+        let seqs = named.entry((gap.source.clone(), gap.epoch)).or_default();
+        let last = gap.last_seq.unwrap_or(gap.first_seq);
+        for seq in gap.first_seq.0..=last.0 {
+            // A gap record that grew names the same numbers again; a reading
+            // written off after the broker took it and before its PUBACK came
+            // is in both, and that cannot be known here.
+            if seqs.insert(Seq(seq), false) != Some(false) {
+                *counts.entry(gap.source.clone()).or_insert(0) += 1;
+            }
+        }
+    }
+    for ((source, epoch), seqs) in &named {
+        let expected: Vec<Seq> = (1..=seqs.len() as u64).map(Seq).collect();
+        let actual: Vec<Seq> = seqs.keys().copied().collect();
+        assert_eq!(actual, expected, "holes in {source} of epoch {epoch}");
+    }
+    counts
+}
+
+/// No frontier was ever beyond a reading that arrived only after it.
+fn frontiers_hold(world: &World) {
+    for frontier in &world.broker.received.frontiers {
+        let key = (frontier.source.clone(), frontier.epoch);
+        let through = frontier.through_seq;
+        let known = world.broker.received.order.get(&key).map_or(0, Vec::len) as u64;
+        let gaps: u64 = world.broker.received.gaps.iter().filter(|gap| gap.source == key.0).count() as u64;
+        assert!(through.0 <= known || gaps > 0, "{frontier:?} is beyond what arrived");
+    }
+}

@@ -1,0 +1,181 @@
+//! The modelled disk is two disks: what was applied, and what was flushed. A
+//! crash keeps the flushed part and a random run of the unflushed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate::core::id::{Offset, SegmentId};
+use tidegate::core::reading::Entry;
+use tidegate::core::seam::{
+    Commit, Damage, DiskFacts, Fetch, Fetched, Meta, Missing, Recovered, SegmentInfo, SourceRange,
+};
+
+use crate::rng::Rng;
+
+/// Entries after which a segment is sealed.
+const SEGMENT_ENTRIES: u64 = 60;
+/// What one entry takes in the model.
+const ENTRY_BYTES: u64 = 100;
+/// What is free beside the data directory.
+const FREE_BYTES: u64 = 1 << 30;
+
+#[derive(Clone, Debug)]
+struct Segment {
+    info: SegmentInfo,
+    entries: BTreeMap<Offset, Entry>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    segments: Vec<Segment>,
+    meta: Option<Meta>,
+    /// Applied and not flushed, in order.
+    unflushed: Vec<Commit>,
+    /// Offsets whose bytes rotted, until they are reported.
+    rotten: Vec<Offset>,
+    next_id: u32,
+}
+
+impl Disk {
+    pub fn apply(&mut self, commit: &Commit) {
+        self.unflushed.push(commit.clone());
+    }
+
+    pub fn flush(&mut self) {
+        for commit in std::mem::take(&mut self.unflushed) {
+            self.write(commit);
+        }
+    }
+
+    /// A failed commit: its leftovers may or may not be found again; the retry
+    /// wins over them either way.
+    pub fn fail(&mut self) {
+        self.unflushed.clear();
+    }
+
+    pub fn crash(&mut self, rng: &mut Rng) {
+        let keep = rng.between(0, self.unflushed.len() as u64) as usize;
+        let unflushed = std::mem::take(&mut self.unflushed);
+        for commit in unflushed.into_iter().take(keep) {
+            self.write(commit);
+        }
+    }
+
+    pub fn is_flushed(&self, wanted: &Entry) -> bool {
+        self.any(|entry| entry == wanted)
+    }
+
+    pub fn any(&self, is_wanted: impl Fn(&Entry) -> bool) -> bool {
+        self.segments.iter().rev().any(|segment| segment.entries.values().rev().any(&is_wanted))
+    }
+
+    pub fn rot(&mut self, rng: &mut Rng) {
+        let sealed: Vec<Offset> = self
+            .segments
+            .iter()
+            .filter(|segment| segment.info.is_sealed)
+            .flat_map(|segment| segment.entries.iter())
+            .filter(|(_, entry)| entry.reading().is_some())
+            .map(|(offset, _)| *offset)
+            .collect();
+        if !sealed.is_empty() {
+            self.rotten.push(sealed[rng.next() as usize % sealed.len()]);
+        }
+    }
+
+    pub fn remove(&mut self, id: SegmentId) {
+        self.segments.retain(|segment| segment.info.id != id);
+    }
+
+    pub fn facts(&self) -> DiskFacts {
+        let entries: u64 = self.segments.iter().map(|segment| segment.entries.len() as u64).sum();
+        DiskFacts {
+            used_bytes: entries * ENTRY_BYTES,
+            free_bytes: FREE_BYTES - entries * ENTRY_BYTES,
+            written_bytes: 0,
+        }
+    }
+
+    pub fn infos(&self) -> Vec<SegmentInfo> {
+        self.segments.iter().map(|segment| segment.info.clone()).collect()
+    }
+
+    pub fn recover(&self) -> Recovered {
+        Recovered {
+            meta: self.meta.clone(),
+            next: self.segments.last().map_or(Offset(0), |segment| segment.info.next),
+            segments: self.infos(),
+            damaged: Vec::new(),
+            broken_numbering: None,
+            disk: self.facts(),
+        }
+    }
+
+    pub fn fetch(&self, fetch: &Fetch) -> Fetched {
+        let none = Fetched { from: fetch.from, entries: vec![], next: fetch.from, damaged: vec![] };
+        let Some(segment) = self.segments.iter().find(|segment| segment.info.next > fetch.from)
+        else {
+            return none;
+        };
+        let run = segment.entries.range(fetch.from..).take(fetch.entries_max.min(25));
+        let run: Vec<(Offset, Entry)> = run.map(|(offset, entry)| (*offset, entry.clone())).collect();
+        let next = run.last().map_or(segment.info.next, |(offset, _)| offset.plus(1));
+        let (bad, good) = run.into_iter().partition(|(offset, _)| self.rotten.contains(offset));
+        Fetched { from: fetch.from, entries: good, next, damaged: damages(bad) }
+    }
+
+    fn write(&mut self, commit: Commit) {
+        if self.segments.last().is_none_or(|segment| segment.info.is_sealed) {
+            self.next_id += 1;
+            let first = commit.first;
+            let info = SegmentInfo {
+                id: SegmentId(self.next_id),
+                first,
+                next: first,
+                bytes: 0,
+                is_sealed: false,
+                contents: Arc::default(),
+            };
+            self.segments.push(Segment { info, entries: BTreeMap::new() });
+        }
+        self.meta = Some(commit.meta);
+        let Some(active) = self.segments.last_mut() else { return };
+        assert_eq!(active.info.next, commit.first, "a commit goes on where the journal ends");
+        for entry in commit.entries.iter() {
+            note_contents(&mut active.info, entry);
+            active.entries.insert(active.info.next, entry.clone());
+            active.info.next = active.info.next.plus(1);
+        }
+        active.info.bytes = active.entries.len() as u64 * ENTRY_BYTES;
+        active.info.is_sealed = active.entries.len() as u64 >= SEGMENT_ENTRIES;
+    }
+}
+
+fn note_contents(info: &mut SegmentInfo, entry: &Entry) {
+    let Some(record) = entry.reading() else { return };
+    let at = record.stamp.event_time;
+    let fresh = SourceRange { first: record.seq, last: record.seq, earliest: at, latest: at };
+    let key = (record.source.clone(), record.epoch);
+    let range = Arc::make_mut(&mut info.contents).entry(key).or_insert(fresh);
+    range.first = range.first.min(record.seq);
+    range.last = range.last.max(record.seq);
+    range.earliest = range.earliest.min(at);
+    range.latest = range.latest.max(at);
+}
+
+fn damages(bad: Vec<(Offset, Entry)>) -> Vec<Damage> {
+    let readings = bad.into_iter().filter_map(|(offset, entry)| {
+        let record = entry.reading()?;
+        let at = record.stamp.event_time;
+        let missing = Missing {
+            source: record.source.clone(),
+            epoch: record.epoch,
+            first: record.seq,
+            last: Some(record.seq),
+            event_times: Some((at, at)),
+        };
+        let reason = format!("entry {offset} rotted");
+        Some(Damage { first: offset, end: offset.plus(1), missing: vec![missing], reason })
+    });
+    readings.collect()
+}

@@ -1,0 +1,88 @@
+//! A modelled source: counts up, keeps what has no receipt, sends it again
+//! after a crash, as a reader with acknowledgements does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate::core::id::{ReceiptId, SourceId};
+use tidegate::core::reading::{Arrival, DeviceTime, Flags, Quality, Reading, Series, Value};
+use tidegate::core::seam::Batch;
+use tidegate::core::time::EventTime;
+
+use crate::rng::Rng;
+
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub id: SourceId,
+    series: Arc<Series>,
+    next: i64,
+    pub limit: i64,
+    /// Sent, not yet receipted: receipt and the numbers it covers.
+    pub waiting: VecDeque<(ReceiptId, Vec<i64>)>,
+    /// To be sent again before anything new.
+    again: VecDeque<Vec<i64>>,
+    /// Receipted.
+    pub durable: Vec<i64>,
+}
+
+impl Source {
+    pub fn new(name: &str, limit: i64) -> Self {
+        let series = Series { entity: name.into(), property: "n".into(), unit: None };
+        Self {
+            id: SourceId::new(name),
+            series: Arc::new(series),
+            next: 1,
+            limit,
+            waiting: VecDeque::new(),
+            again: VecDeque::new(),
+            durable: Vec::new(),
+        }
+    }
+
+    pub fn batch(&mut self, rng: &mut Rng, arrival: Arrival, receipt: ReceiptId) -> Option<Batch> {
+        let numbers = self.again.pop_front().or_else(|| self.fresh(rng))?;
+        let readings = numbers.iter().map(|n| self.reading(*n, rng, &arrival)).collect();
+        self.waiting.push_back((receipt, numbers));
+        let (source, receipt) = (self.id.clone(), Some(receipt));
+        Some(Batch { source, arrival, readings, refused: Vec::new(), receipt })
+    }
+
+    pub fn receipted(&mut self, receipt: ReceiptId) -> Vec<i64> {
+        let Some(at) = self.waiting.iter().position(|(id, _)| *id == receipt) else {
+            return Vec::new();
+        };
+        let (_, numbers) = self.waiting.remove(at).unwrap_or_default();
+        self.durable.extend(&numbers);
+        numbers
+    }
+
+    pub fn crashed(&mut self) {
+        self.again = self.waiting.drain(..).map(|(_, numbers)| numbers).collect();
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.next > self.limit && self.waiting.is_empty() && self.again.is_empty()
+    }
+
+    fn fresh(&mut self, rng: &mut Rng) -> Option<Vec<i64>> {
+        let end = (self.next + rng.between(1, 12) as i64).min(self.limit + 1);
+        let numbers: Vec<i64> = (self.next..end).collect();
+        self.next = end;
+        (!numbers.is_empty()).then_some(numbers)
+    }
+
+    fn reading(&self, n: i64, rng: &mut Rng, arrival: &Arrival) -> Reading {
+        let disorder_ns = rng.between(0, 5_000_000_000) as i64;
+        let future_ns = if rng.chance(1) { 900_000_000_000 } else { 0 };
+        let at = EventTime::from_unix_ns(arrival.ingest.unix_ns() - disorder_ns + future_ns);
+        let device_time = Some(DeviceTime { at, utc_offset_s: None, flags: Flags::NONE });
+        Reading {
+            series: self.series.clone(),
+            value: Value::I64(n),
+            quality: Quality::Good,
+            quality_detail: None,
+            device_time: device_time.filter(|_| !rng.clone().chance(10)),
+            id: None,
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The world around one agent: an event queue ordered by virtual time and
+//! insertion, carrying out the same effects that the product carries out.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use tidegate::core::agent::{Agent, Settings, SourceSettings, WhenFull};
+use tidegate::core::clock::{ClockReading, ClockSource, ClockState};
+use tidegate::core::id::{BootId, ReceiptId};
+use tidegate::core::reading::{Arrival, Entry};
+use tidegate::core::seam::{
+    Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Now, Outcome, Publish, PublishBody,
+    StoreEvent,
+};
+use tidegate::core::time::{IngestTime, MaxError, MonoTime, Span, TimebaseId};
+
+use crate::broker::Broker;
+use crate::checker;
+use crate::disk::Disk;
+use crate::rng::Rng;
+use crate::source::Source;
+
+const EPOCH_NS: i64 = 1_796_000_000_000_000_000;
+pub const INFLIGHT_MAX: usize = 20;
+
+/// A bug planted into the world, which the checker must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    Nothing,
+    /// The store answers before it has flushed: sled's `flush` without the sync.
+    AnswersBeforeFlush,
+}
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub when_full: WhenFull,
+    pub quota_bytes: u64,
+    pub has_rot: bool,
+    pub planted: Planted,
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Source(usize),
+    Store(StoreEvent),
+    Written(Commit),
+    Link(u64, LinkEvent),
+    Arrives(u64, Publish),
+    Deadline,
+    Crash,
+    Rot,
+    Cut,
+}
+
+pub struct World {
+    pub scenario: Scenario,
+    pub rng: Rng,
+    pub agent: Agent,
+    pub disk: Disk,
+    pub broker: Broker,
+    pub sources: Vec<Source>,
+    pub now_us: u64,
+    pub has_faults: bool,
+    pub log: DefaultHasher,
+    pub steps: u64,
+    life: u64,
+    queue: BTreeMap<(u64, u64), (u64, Happening)>,
+    inserted: u64,
+    deadline_us: Option<u64>,
+    next_receipt: u64,
+}
+
+impl World {
+    pub fn new(scenario: Scenario) -> Self {
+        let mut rng = Rng::new(scenario.seed);
+        let sources: Vec<Source> = (0..3)
+            .map(|i| Source::new(["press", "oven", "pump"][i], rng.between(100, 400) as i64))
+            .collect();
+        let disk = Disk::default();
+        let now = now_at(0);
+        let mut effects = Vec::new();
+        let agent =
+            Agent::new(settings(&scenario), disk.recover(), rng.next() as u32, &now, &mut effects);
+        let mut world = Self {
+            scenario,
+            rng,
+            agent,
+            disk,
+            broker: Broker::default(),
+            sources,
+            now_us: 0,
+            has_faults: true,
+            log: DefaultHasher::new(),
+            steps: 0,
+            life: 0,
+            queue: BTreeMap::new(),
+            inserted: 0,
+            deadline_us: None,
+            next_receipt: 0,
+        };
+        world.carry_out(effects);
+        for source in 0..world.sources.len() {
+            world.after(1_000 * source as u64, Happening::Source(source));
+        }
+        world.schedule_fault();
+        world.turn(None);
+        world
+    }
+
+    /// Runs until `until_us`, or until nothing is left to happen.
+    pub fn run(&mut self, until_us: u64) {
+        while let Some(((at, order), _)) = self.queue.first_key_value().map(|(k, v)| (*k, v.0)) {
+            if at > until_us {
+                break;
+            }
+            let Some((life, happening)) = self.queue.remove(&(at, order)) else { break };
+            self.now_us = at;
+            self.steps += 1;
+            if life == self.life {
+                self.happen(happening);
+                checker::after_step(self);
+            }
+        }
+        self.now_us = self.now_us.max(until_us);
+    }
+
+    pub fn now(&self) -> Now {
+        now_at(self.now_us)
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Source(source) => self.source_sends(source),
+            Happening::Store(event) => self.turn(Some(Input::Store(event))),
+            Happening::Written(commit) => self.written(commit),
+            Happening::Link(connection, event) => {
+                if connection == self.broker.connection {
+                    self.turn(Some(Input::Link(event)));
+                }
+            }
+            Happening::Arrives(connection, publish) => self.arrives(connection, publish),
+            Happening::Deadline => {
+                self.deadline_us = None;
+                self.turn(None);
+            }
+            Happening::Crash => self.crash(),
+            Happening::Rot => {
+                self.disk.rot(&mut self.rng);
+                self.schedule_fault();
+            }
+            Happening::Cut => {
+                if self.broker.is_up {
+                    let answers = self.broker.cut(&mut self.rng, "cut");
+                    self.answer(answers);
+                }
+                self.schedule_fault();
+            }
+        }
+    }
+
+    fn turn(&mut self, input: Option<Input>) {
+        let now = self.now();
+        let mut effects = Vec::new();
+        if let Some(input) = input {
+            self.agent.handle(&now, input, &mut effects);
+        }
+        self.agent.end_turn(&now, &mut effects);
+        self.carry_out(effects);
+        let deadline_us = self.agent.next_deadline().map(|at| at.ns().div_ceil(1_000));
+        if let Some(at) = deadline_us.filter(|at| self.deadline_us.is_none_or(|known| *at < known)) {
+            let at = at.max(self.now_us + 1);
+            self.deadline_us = Some(at);
+            self.after(at - self.now_us, Happening::Deadline);
+        }
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            format!("{effect:?}").hash(&mut self.log);
+            match effect {
+                Effect::Commit(commit) => self.commit(commit),
+                Effect::Fetch(fetch) => {
+                    let fetched = StoreEvent::Fetched(self.disk.fetch(&fetch));
+                    let delay_us = self.rng.between(50, 5_000);
+                    self.after(delay_us, Happening::Store(fetched));
+                }
+                Effect::Remove(id) => {
+                    self.disk.remove(id);
+                    let disk = self.disk.facts();
+                    self.after(100, Happening::Store(StoreEvent::Removed { id, disk }));
+                }
+                Effect::Link(LinkCommand::Connect) => {
+                    let answers = self.broker.connect(&mut self.rng, self.has_faults);
+                    self.answer(answers);
+                }
+                Effect::Link(LinkCommand::Disconnect) => {
+                    self.broker.is_up = false;
+                    let reason = "asked".to_owned();
+                    let down =
+                        LinkEvent::Down { reason, cause: DownCause::Asked, draw: self.rng.next() };
+                    self.answer(vec![(10, down)]);
+                }
+                Effect::Link(LinkCommand::Publish(publish)) => self.publish(publish),
+                Effect::Receipt(receipt, outcome) => self.receipt(receipt, outcome),
+                Effect::Notice(_) => {}
+            }
+        }
+    }
+
+    fn commit(&mut self, commit: Commit) {
+        let delay_us = self.rng.between(200, 30_000);
+        if self.has_faults && self.rng.chance(3) {
+            let failed = StoreEvent::CommitFailed { id: commit.id, reason: "disk".to_owned() };
+            self.disk.fail();
+            return self.after(delay_us, Happening::Store(failed));
+        }
+        self.disk.apply(&commit);
+        if self.scenario.planted == Planted::AnswersBeforeFlush {
+            let event = self.committed(&commit);
+            self.after(1, Happening::Store(event));
+        }
+        self.after(delay_us, Happening::Written(commit));
+    }
+
+    fn written(&mut self, commit: Commit) {
+        self.disk.flush();
+        let event = self.committed(&commit);
+        self.turn(Some(Input::Store(event)));
+    }
+
+    fn committed(&self, commit: &Commit) -> StoreEvent {
+        StoreEvent::Committed {
+            id: commit.id,
+            segments: self.disk.infos(),
+            disk: self.disk.facts(),
+        }
+    }
+
+    fn publish(&mut self, publish: Publish) {
+        if let PublishBody::Entry(entry) = &publish.body {
+            checker::is_durable_before_publish(self, entry);
+        }
+        let delay_us = 20;
+        self.after(delay_us, Happening::Arrives(self.broker.connection, publish));
+    }
+
+    fn arrives(&mut self, connection: u64, publish: Publish) {
+        if connection != self.broker.connection || !self.broker.is_up {
+            return;
+        }
+        let answers = self.broker.publish(publish, &mut self.rng, self.has_faults);
+        self.answer(answers);
+    }
+
+    fn answer(&mut self, answers: Vec<(u64, LinkEvent)>) {
+        for (delay_us, event) in answers {
+            self.after(delay_us, Happening::Link(self.broker.connection, event));
+        }
+    }
+
+    fn receipt(&mut self, receipt: ReceiptId, outcome: Outcome) {
+        for source in 0..self.sources.len() {
+            if outcome == Outcome::Durable {
+                let numbers = self.sources[source].receipted(receipt);
+                checker::is_durable_before_receipt(self, source, &numbers);
+            } else {
+                self.sources[source].crashed();
+            }
+        }
+    }
+
+    fn source_sends(&mut self, source: usize) {
+        let delay_us = self.rng.between(1_000, 400_000);
+        self.after(delay_us, Happening::Source(source));
+        if !self.agent.accepts_readings() {
+            return;
+        }
+        self.next_receipt += 1;
+        let now = self.now();
+        let arrival = Arrival { ingest: now.clock.wall, uptime: now.mono };
+        let receipt = ReceiptId(self.next_receipt);
+        if let Some(batch) = self.sources[source].batch(&mut self.rng, arrival, receipt) {
+            self.turn(Some(Input::Readings(batch)));
+        }
+    }
+
+    fn crash(&mut self) {
+        self.life += 1;
+        self.disk.crash(&mut self.rng);
+        self.broker.is_up = false;
+        self.broker.connection += 1;
+        let mut effects = Vec::new();
+        let (recovered, now) = (self.disk.recover(), self.now());
+        self.agent = Agent::new(
+            settings(&self.scenario),
+            recovered,
+            self.rng.next() as u32,
+            &now,
+            &mut effects,
+        );
+        self.deadline_us = None;
+        self.carry_out(effects);
+        for source in 0..self.sources.len() {
+            self.sources[source].crashed();
+            self.after(10_000, Happening::Source(source));
+        }
+        self.schedule_fault();
+        self.turn(None);
+    }
+
+    fn schedule_fault(&mut self) {
+        if !self.has_faults {
+            return;
+        }
+        let delay_us = self.rng.between(500_000, 12_000_000);
+        let fault = match self.rng.between(0, 9) {
+            0..4 => Happening::Crash,
+            4..6 if self.scenario.has_rot => Happening::Rot,
+            _ => Happening::Cut,
+        };
+        self.after(delay_us, fault);
+    }
+
+    fn after(&mut self, delay_us: u64, happening: Happening) {
+        self.inserted += 1;
+        self.queue.insert((self.now_us + delay_us, self.inserted), (self.life, happening));
+    }
+
+    /// Every entry that a source's numbers became, as far as the disk has them.
+    pub fn is_number_flushed(&self, source: usize, n: i64) -> bool {
+        self.disk.holds_number(&self.sources[source].id, n)
+    }
+}
+
+fn settings(scenario: &Scenario) -> Settings {
+    Settings {
+        commit_interval: Span::from_millis(200),
+        commit_bytes: 8 * 1024,
+        quota_bytes: scenario.quota_bytes,
+        reserve_bytes: 0,
+        when_full: scenario.when_full,
+        inflight_max: INFLIGHT_MAX,
+        ack_timeout: Span::from_secs(5),
+        backoff: (Span::from_millis(100), Span::from_secs(4)),
+        frontier_interval: Span::from_secs(1),
+        sources: ["press", "oven", "pump"]
+            .iter()
+            .map(|name| (tidegate::core::id::SourceId::new(name), SourceSettings::DEFAULT))
+            .collect(),
+    }
+}
+
+fn now_at(now_us: u64) -> Now {
+    Now {
+        mono: MonoTime::from_ns(now_us * 1_000),
+        clock: ClockReading {
+            wall: IngestTime::from_unix_ns(EPOCH_NS + now_us as i64 * 1_000),
+            source: ClockSource::Ntp,
+            state: ClockState::Synchronized,
+            max_error: Some(MaxError::from_ns(5_000_000)),
+            timebase: TimebaseId(1),
+            boot: BootId([7; 16]),
+        },
+    }
+}
+
+impl Disk {
+    fn holds_number(&self, source: &tidegate::core::id::SourceId, n: i64) -> bool {
+        self.any(|entry| matches!(entry, Entry::Reading(record)
+            if record.source == *source && record.value == tidegate::core::reading::Value::I64(n)))
+    }
+}
