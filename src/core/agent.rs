@@ -1,161 +1,78 @@
-//! The agent: routes inputs to the parts of the core and collects their effects.
+//! The agent: routes inputs to the parts of the core and collects their
+//! effects. Routing only; each decision has its own file.
 
 use std::collections::BTreeMap;
 
-use super::clock::ClockReading;
-use super::id::{Epoch, SourceId};
-use super::seam::{DiskFacts, Effect, FullCause, Input, Now, Recovered};
-use super::time::{EventTime, MonoTime, Span};
+use super::books::Books;
+use super::buffer::{Admission, Bounds, Buffer};
+use super::clock::ClockState;
+use super::connection::Connection;
+use super::forward::Forward;
+use super::id::{Epoch, Offset, PublishId, SourceId};
+use super::pending::Pending;
+use super::rangeset::RangeSet;
+use super::rate::Rate;
+use super::reading::{Entry, GapReason, GapRecord};
+use super::seam::{
+    Damage, DownCause, Effect, Input, LinkCommand, LinkEvent, LinkStatus, Meta, Missing, Notice,
+    Now, Outcome, Publish, PublishBody, Recovered, StoreEvent,
+};
+use super::time::{MonoTime, Span};
 
-/// What the agent needs to know of the configuration.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// The longest a reading waits for its group commit.
-    pub commit_interval: Span,
-    /// Estimated bytes that make a commit due at once.
-    pub commit_bytes: usize,
-    /// Bytes that the data directory may take.
-    pub quota_bytes: u64,
-    /// Bytes of the file system that are never used.
-    pub reserve_bytes: u64,
-    /// What happens when either is reached.
-    pub when_full: WhenFull,
-    /// Publishes without PUBACK, at most.
-    pub inflight_max: usize,
-    /// How long a publish may wait for its PUBACK.
-    pub ack_timeout: Span,
-    /// First and greatest wait between two attempts to connect.
-    pub backoff: (Span, Span),
-    /// Least time between two delivery frontiers of one source.
-    pub frontier_interval: Span,
-    /// The configured sources.
-    pub sources: BTreeMap<SourceId, SourceSettings>,
-}
+pub use super::settings::{OnBadTime, Settings, SourceSettings, WhenFull};
+pub use super::status::{LinkState, SourceStatus, Status};
 
-/// What to do when the buffer is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenFull {
-    /// The oldest segment goes, with gap records.
-    DropOldest,
-    /// New readings are refused at the door.
-    DropNewest,
-    /// Sources wait.
-    Block,
-}
+mod delivery;
+mod intake;
+mod report;
+mod space;
 
-/// How the readings of one source are stamped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourceSettings {
-    /// Whether the device's event time is used when there is one.
-    pub trusts_device: bool,
-    /// How far ahead of the gateway a device stamp is believed.
-    pub future_limit: Span,
-    /// Device stamps before this are implausible.
-    pub earliest: EventTime,
-    /// What becomes of an implausible device stamp.
-    pub on_bad_time: OnBadTime,
-    /// How far out of order readings may come: the watermark stays this far
-    /// behind the newest plausible event time.
-    pub bound: Span,
-}
-
-/// What becomes of a future or implausible device stamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnBadTime {
-    /// It is kept and flagged.
-    Flag,
-    /// The gateway's time takes its place; the first stamp is kept beside it.
-    Substitute,
-    /// The reading goes to the quarantine.
-    Quarantine,
-}
-
-/// The agent's books and state, for status and metrics.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Status {
-    /// The numbering in use.
-    pub epoch: Epoch,
-    /// The clock at this turn.
-    pub clock: ClockReading,
-    /// Per source.
-    pub sources: BTreeMap<SourceId, SourceStatus>,
-    /// Entries in the journal that are not done with.
-    pub backlog: u64,
-    /// Entries accepted and not yet durable.
-    pub uncommitted: u64,
-    /// Event time span of what is stored: least event time not acknowledged.
-    pub oldest_event: Option<EventTime>,
-    /// Segments on disk.
-    pub segments: usize,
-    /// The disk.
-    pub disk: DiskFacts,
-    /// Which limit is reached, if one is.
-    pub full: Option<FullCause>,
-    /// Whether commits succeed.
-    pub is_committing: bool,
-    /// The uplink.
-    pub link: LinkState,
-    /// Publishes without PUBACK.
-    pub inflight: usize,
-    /// Age of the oldest of them.
-    pub oldest_inflight: Option<Span>,
-    /// Entries acknowledged per second, over the last seconds.
-    pub ack_rate: f64,
-    /// Readings accepted per second, over the last seconds.
-    pub accept_rate: f64,
-    /// Sources whose readings the broker refuses, with its reason code.
-    pub held: BTreeMap<SourceId, u8>,
-}
-
-/// The uplink as the agent sees it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LinkState {
-    /// An attempt is under way.
-    Connecting,
-    /// Connected.
-    Up {
-        /// Since.
-        since: MonoTime,
-    },
-    /// Waiting before the next attempt.
-    Down {
-        /// Since the link was last up, or the start.
-        since: MonoTime,
-        /// Next attempt.
-        retry_at: MonoTime,
-        /// Why.
-        reason: String,
-    },
-    /// Stopped on purpose.
-    Stopped,
-}
-
-/// The books of one source: `accepted = acknowledged + stored + evicted + lost`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SourceStatus {
-    /// Readings accepted (durable).
-    pub accepted: u64,
-    /// Readings acknowledged by the broker.
-    pub acknowledged: u64,
-    /// Readings in the journal, not yet done with.
-    pub stored: u64,
-    /// Readings evicted.
-    pub evicted: u64,
-    /// Readings lost to damage or refused by the broker.
-    pub lost: u64,
-    /// Inputs refused since this process started.
-    pub quarantined: u64,
-    /// Readings refused at the door since this process started, buffer full.
-    pub refused_full: u64,
-    /// Stamps flagged future or past since this process started.
-    pub implausible: u64,
-    /// Monotonic time of the last reading.
-    pub last_reading: Option<MonoTime>,
-}
+/// How long acknowledgements may wait for a commit of their own.
+const META_INTERVAL: Span = Span::from_secs(1);
 
 /// The core of Tidegate. See the crate docs for its place.
 #[derive(Debug)]
-pub struct Agent {}
+pub struct Agent {
+    settings: Settings,
+    books: Books,
+    buffer: Buffer,
+    pending: Pending,
+    forward: Forward,
+    connection: Connection,
+    /// One past the last durable offset.
+    durable: Offset,
+    /// Entries below are given up with the commit that waits or is on its way.
+    start: Offset,
+    /// Gap records that the broker has not acknowledged.
+    gaps: BTreeMap<Offset, GapRecord>,
+    /// Acknowledgements that no commit carries yet, since when.
+    unsaved_since: Option<MonoTime>,
+    clock: Option<ClockState>,
+    drain: Option<Drain>,
+    accept_rate: Rate,
+    ack_rate: Rate,
+    refused_since_full: u64,
+    stop: Option<Stop>,
+}
+
+/// A backlog being drained after the link came up.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    since: MonoTime,
+    through: Offset,
+    sent: u64,
+}
+
+/// How far a stop has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// What is in flight may still be acknowledged.
+    Settling,
+    /// The last word on the status topic is in flight.
+    LastWord(PublishId),
+    /// The connection is being closed.
+    Closing,
+}
 
 impl Agent {
     /// An agent that goes on from what the store recovered. `epoch_nonce` is a
@@ -167,43 +84,183 @@ impl Agent {
         now: &Now,
         effects: &mut Vec<Effect>,
     ) -> Self {
-        let _ = (settings, recovered, epoch_nonce, now, effects);
-        Self {}
+        let meta = recovered.meta.unwrap_or_default();
+        let epoch = epoch_after(&meta, recovered.broken_numbering, epoch_nonce, effects);
+        let bounds = Bounds {
+            quota_bytes: settings.quota_bytes,
+            reserve_bytes: settings.reserve_bytes,
+            when_full: settings.when_full,
+        };
+        let first_kept = recovered.segments.first().map_or(recovered.next, |segment| segment.first);
+        let frontier = meta.frontier.max(meta.start);
+        let done = RangeSet::new(frontier.0, meta.done.iter().map(|(first, end)| (first.0, end.0)));
+        let mut agent = Self {
+            books: Books::open(&meta, epoch),
+            buffer: Buffer::new(bounds, recovered.segments, recovered.disk, meta.start),
+            pending: Pending::new(recovered.next),
+            forward: Forward::new(settings.inflight_max, done),
+            connection: Connection::new(settings.backoff, now.mono),
+            durable: recovered.next,
+            start: meta.start,
+            gaps: meta.gaps.iter().cloned().collect(),
+            unsaved_since: None,
+            clock: None,
+            drain: None,
+            accept_rate: Rate::default(),
+            ack_rate: Rate::default(),
+            refused_since_full: 0,
+            stop: None,
+            settings,
+        };
+        for damage in recovered.damaged {
+            agent.write_off_damage(now, damage, effects);
+        }
+        // What lies before the oldest segment that is left is gone; whatever was
+        // not done with there has been written off just now.
+        agent.forward.finish(Offset(0), first_kept.min(agent.durable));
+        for source in agent.settings.sources.keys() {
+            agent.books.account(source);
+        }
+        agent
     }
 
     /// Takes one input.
     pub fn handle(&mut self, now: &Now, input: Input, effects: &mut Vec<Effect>) {
-        let _ = (now, input, effects);
+        match input {
+            Input::Readings(batch) => self.take_in(now, batch, effects),
+            Input::Store(event) => self.store_answered(now, event, effects),
+            Input::Link(event) => self.link_reported(now, event, effects),
+            Input::Disk(disk) => self.buffer.set_disk(disk),
+            Input::Stop => {
+                self.stop.get_or_insert(Stop::Settling);
+            }
+        }
     }
 
     /// Ends a turn: commits what is due, sends what can be sent. Also called
     /// when [`Agent::next_deadline`] has come.
     pub fn end_turn(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        let _ = (now, effects);
+        self.watch_clock(now, effects);
+        self.watch_space(now, effects);
+        self.commit_if_due(now, effects);
+        self.drive_link(now, effects);
+        self.publish(now, effects);
+        self.stop_if_settled(now, effects);
     }
 
     /// Whether more readings may be handed in. While false the driver leaves
     /// them in the sources' queue, and sources wait.
     pub fn accepts_readings(&self) -> bool {
-        true
+        !self.pending.is_full() && self.buffer.admission() != Admission::Wait
     }
 
     /// When [`Agent::end_turn`] must be called again at the latest, whatever
     /// else happens.
     pub fn next_deadline(&self) -> Option<MonoTime> {
-        None
+        let commit = match (self.pending.is_outstanding(), self.pending.retry_at()) {
+            (true, retry_at) => retry_at,
+            (false, _) => {
+                let entries = self.pending.since().map(|at| at + self.settings.commit_interval);
+                let meta = self.unsaved_since.map(|at| at + META_INTERVAL);
+                [entries, meta].into_iter().flatten().min()
+            }
+        };
+        let ack = self.forward.oldest_sent().filter(|_| self.connection.is_up());
+        let ack = ack.map(|sent| sent + self.settings.ack_timeout);
+        let connect = self.connection.next_deadline().filter(|_| self.stop.is_none());
+        let held = self.forward.next_deadline();
+        [commit, ack, connect, held, self.frontier_deadline()].into_iter().flatten().min()
     }
 
     /// After [`Input::Stop`]: everything accepted is durable and nothing is in
     /// flight any more (or the link is down).
     pub fn is_settled(&self) -> bool {
-        true
+        self.stop.is_some()
+            && self.pending.is_empty()
+            && !self.pending.is_outstanding()
+            && self.unsaved_since.is_none()
+            && self.connection.is_stopped()
     }
 
-    /// The books as they stand.
-    #[expect(clippy::unimplemented, reason = "the agent is written after its seam")]
-    pub fn status(&self, now: &Now) -> Status {
-        let _ = now;
-        unimplemented!()
+    fn store_answered(&mut self, now: &Now, event: StoreEvent, effects: &mut Vec<Effect>) {
+        match event {
+            StoreEvent::Committed { id, segments, disk } => {
+                self.buffer.set_segments(segments);
+                self.buffer.set_disk(disk);
+                self.became_durable(now, id, effects);
+            }
+            StoreEvent::CommitFailed { id, reason } => {
+                if let Some((attempts, retry_in)) = self.pending.failed(id, now.mono) {
+                    effects.push(Effect::Notice(Notice::CommitFailed {
+                        attempts,
+                        reason,
+                        retry_in,
+                    }));
+                }
+            }
+            StoreEvent::Fetched(mut fetched) => {
+                if self.forward.fetched(&mut fetched) {
+                    for damage in fetched.damaged {
+                        self.write_off_damage(now, damage, effects);
+                    }
+                }
+            }
+            StoreEvent::Removed { id, disk } => {
+                self.buffer.removed(id);
+                self.buffer.set_disk(disk);
+            }
+        }
     }
+
+    fn watch_clock(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        let to = now.clock.state;
+        if let Some(from) = self.clock.replace(to).filter(|from| *from != to) {
+            effects.push(Effect::Notice(Notice::ClockChanged { from, to }));
+        }
+    }
+
+    fn stop_if_settled(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        match self.stop {
+            Some(Stop::Settling) if !self.connection.is_up() => {
+                if self.connection.close(now.mono) {
+                    effects.push(Effect::Link(LinkCommand::Disconnect));
+                }
+                self.connection.stop();
+                self.stop = Some(Stop::Closing);
+            }
+            Some(Stop::Settling)
+                if self.forward.inflight() == 0 && !self.pending.is_outstanding() =>
+            {
+                let id = self.forward.send_control(now.mono);
+                self.stop = Some(Stop::LastWord(id));
+                let body = PublishBody::Status(self.link_status(now, false));
+                effects.push(Effect::Link(LinkCommand::Publish(Publish { id, body })));
+            }
+            Some(Stop::LastWord(_)) if self.forward.inflight() == 0 || !self.connection.is_up() => {
+                if self.connection.close(now.mono) {
+                    effects.push(Effect::Link(LinkCommand::Disconnect));
+                }
+                self.connection.stop();
+                self.stop = Some(Stop::Closing);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The numbering to go on in.
+fn epoch_after(
+    meta: &Meta,
+    broken: Option<String>,
+    nonce: u32,
+    effects: &mut Vec<Effect>,
+) -> Epoch {
+    let is_fresh = meta.epoch.number == 0;
+    if !is_fresh && broken.is_none() {
+        return meta.epoch;
+    }
+    let epoch = Epoch { number: meta.epoch.number + 1, nonce };
+    let reason = broken.unwrap_or_else(|| "new data directory".to_owned());
+    effects.push(Effect::Notice(Notice::EpochStarted { epoch, reason }));
+    epoch
 }

@@ -4,9 +4,20 @@
 //! the same effects, on a Pi and in the simulator.
 
 pub mod agent;
+pub mod backoff;
+pub mod books;
+pub mod buffer;
 pub mod clock;
+pub mod connection;
+pub mod forward;
 pub mod id;
 pub mod limits;
+pub mod pending;
+pub mod rangeset;
+pub mod rate;
 pub mod reading;
 pub mod seam;
+pub mod settings;
+pub mod stamp;
+pub mod status;
 pub mod time;

@@ -266,6 +266,19 @@ pub struct Meta {
     pub done: Vec<(Offset, Offset)>,
     /// Per source.
     pub sources: BTreeMap<SourceId, SourceMeta>,
+    /// Per numbering, which sequence numbers are done with.
+    pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
+    /// Gap records that the broker has not acknowledged, with their offsets.
+    pub gaps: Vec<(Offset, GapRecord)>,
+}
+
+/// Sequence numbers that are done with: acknowledged or named in a gap record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeqSet {
+    /// Every number up to here.
+    pub through: Seq,
+    /// Ranges beyond it, both ends included, ascending, not touching.
+    pub ranges: Vec<(Seq, Seq)>,
 }
 
 /// The books of one source. `accepted = acknowledged + stored + evicted + lost`

@@ -1,0 +1,199 @@
+//! Readings in: stamped, numbered, gathered, committed, receipted.
+
+use super::*;
+use crate::core::id::CommitId;
+use crate::core::reading::{Flags, Reading, Record, Refusal, Stamp};
+use crate::core::seam::Batch;
+use crate::core::stamp::{self, Verdict};
+
+/// What a batch brought, for its notices.
+#[derive(Default)]
+struct Tally {
+    implausible: u64,
+    lag: Option<(Span, Span)>,
+    count: u64,
+}
+
+impl Agent {
+    pub(super) fn take_in(&mut self, now: &Now, batch: Batch, effects: &mut Vec<Effect>) {
+        if self.buffer.admission() == Admission::Refuse {
+            return self.turn_away(batch, effects);
+        }
+        let Batch { source, arrival, readings, refused, receipt } = batch;
+        let settings = self.source_settings(&source);
+        let mut tally = Tally::default();
+        let mut refusals = refused;
+        for reading in readings {
+            match stamp::stamp(&settings, &now.clock, &arrival, reading.device_time) {
+                Verdict::Stamp(stamp) => self.number(now, &source, reading, stamp, &mut tally),
+                Verdict::Quarantine(flags) => {
+                    refusals.push(implausible(&source, arrival.ingest, &reading, flags));
+                }
+            }
+        }
+        self.note(&source, now.mono, &tally, effects);
+        self.quarantine(now, &source, refusals, effects);
+        if let Some(receipt) = receipt {
+            self.pending.owe(receipt, now.mono);
+        }
+    }
+
+    fn turn_away(&mut self, batch: Batch, effects: &mut Vec<Effect>) {
+        let count = batch.readings.len() as u64;
+        self.books.account(&batch.source).refused_full += count;
+        self.refused_since_full += count;
+        if let Some(receipt) = batch.receipt {
+            effects.push(Effect::Receipt(receipt, Outcome::Full));
+        }
+    }
+
+    fn source_settings(&self, source: &SourceId) -> SourceSettings {
+        self.settings.sources.get(source).copied().unwrap_or(SourceSettings::DEFAULT)
+    }
+
+    fn number(
+        &mut self,
+        now: &Now,
+        source: &SourceId,
+        reading: Reading,
+        stamp: Stamp,
+        tally: &mut Tally,
+    ) {
+        let lag = stamp.ingest_time.lag_behind(stamp.event_time);
+        tally.count += 1;
+        tally.lag = Some(tally.lag.map_or((lag, lag), |(min, max)| (min.min(lag), max.max(lag))));
+        if stamp::is_plausible(stamp.flags) {
+            self.books.saw_event(source, stamp.event_time);
+        } else {
+            tally.implausible += 1;
+        }
+        let seq = self.books.accept(source);
+        let record = Record {
+            source: source.clone(),
+            epoch: self.books.epoch(),
+            seq,
+            series: reading.series,
+            value: reading.value,
+            quality: reading.quality,
+            quality_detail: reading.quality_detail,
+            id: reading.id,
+            stamp,
+        };
+        self.pending.push(Entry::Reading(record), now.mono);
+    }
+
+    fn note(&mut self, source: &SourceId, now: MonoTime, tally: &Tally, effects: &mut Vec<Effect>) {
+        let Some((min, max)) = tally.lag else { return };
+        self.accept_rate.add(now, tally.count);
+        let account = self.books.account(source);
+        account.last_reading = Some(now);
+        account.implausible += tally.implausible;
+        let (source, count) = (source.clone(), tally.count);
+        if tally.implausible > 0 {
+            let count = tally.implausible;
+            effects.push(Effect::Notice(Notice::ImplausibleTime { source: source.clone(), count }));
+        }
+        effects.push(Effect::Notice(Notice::Lag { source, min, max, count }));
+    }
+
+    pub(super) fn quarantine(
+        &mut self,
+        now: &Now,
+        source: &SourceId,
+        refusals: Vec<Refusal>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut kinds: BTreeMap<&'static str, (String, u64)> = BTreeMap::new();
+        self.books.account(source).quarantined += refusals.len() as u64;
+        for refusal in refusals {
+            kinds.entry(refusal.kind).or_insert_with(|| (refusal.reason.clone(), 0)).1 += 1;
+            self.pending.refuse(refusal, now.mono);
+        }
+        for (kind, (reason, count)) in kinds {
+            let source = source.clone();
+            effects.push(Effect::Notice(Notice::Quarantined { source, kind, reason, count }));
+        }
+    }
+
+    pub(super) fn commit_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        if let Some(commit) = self.pending.retry(now.mono) {
+            return effects.push(Effect::Commit(commit));
+        }
+        if self.pending.is_outstanding() || !self.is_commit_due(now.mono) {
+            return;
+        }
+        let meta = self.meta();
+        self.unsaved_since = None;
+        effects.push(Effect::Commit(self.pending.commit(meta, now.mono)));
+    }
+
+    fn is_commit_due(&self, now: MonoTime) -> bool {
+        let has_waited =
+            |since: Option<MonoTime>, bound: Span| since.is_some_and(|since| since + bound <= now);
+        let has_something = !self.pending.is_empty() || self.unsaved_since.is_some();
+        let is_stopping = self.stop.is_some() && has_something;
+        is_stopping
+            || self.pending.bytes() >= self.settings.commit_bytes
+            || has_waited(self.pending.since(), self.settings.commit_interval)
+            || has_waited(self.unsaved_since, META_INTERVAL)
+    }
+
+    fn meta(&mut self) -> Meta {
+        let done = self.forward.done();
+        let frontier = Offset(done.frontier());
+        self.start = self.start.max(self.buffer.trim_to(frontier));
+        let mut meta = Meta {
+            start: self.start,
+            frontier,
+            done: done.ranges().map(|(first, end)| (Offset(first), Offset(end))).collect(),
+            gaps: self.gaps.iter().map(|(offset, gap)| (*offset, gap.clone())).collect(),
+            ..Meta::default()
+        };
+        self.books.fill(&mut meta, |source, epoch| self.buffer.holds(source, epoch));
+        meta
+    }
+
+    pub(super) fn became_durable(&mut self, now: &Now, id: CommitId, effects: &mut Vec<Effect>) {
+        let Some(done) = self.pending.committed(id, now.mono) else { return };
+        let entries = &done.commit.entries;
+        assert_eq!(done.commit.first, self.durable, "commits follow each other without a hole");
+        self.durable = done.commit.first.plus(entries.len() as u64);
+        self.books.committed(&done.commit.meta);
+        if self.connection.is_up() {
+            self.forward.offer(done.commit.first, entries);
+        }
+        for receipt in done.receipts {
+            effects.push(Effect::Receipt(receipt, Outcome::Durable));
+        }
+        for segment in self.buffer.started_at(done.commit.meta.start) {
+            effects.push(Effect::Remove(segment));
+        }
+        if done.attempts > 0 {
+            effects.push(Effect::Notice(Notice::StoreHealed { attempts: done.attempts }));
+        }
+        let entries = entries.len() as u64;
+        effects.push(Effect::Notice(Notice::Committed { entries, took: done.took }));
+    }
+}
+
+fn implausible(
+    source: &SourceId,
+    at: crate::core::time::IngestTime,
+    reading: &Reading,
+    flags: Flags,
+) -> Refusal {
+    let names: Vec<&str> = flags.names().collect();
+    let claimed = reading.device_time.map(|time| time.at.to_string()).unwrap_or_default();
+    let text = format!(
+        "{} {} = {:?} at {claimed}",
+        reading.series.entity, reading.series.property, reading.value
+    );
+    Refusal {
+        source: source.clone(),
+        at,
+        kind: "time",
+        reason: format!("device time {claimed} is implausible ({})", names.join(", ")),
+        length: text.len() as u64,
+        content: text.into_bytes(),
+    }
+}

@@ -1,0 +1,55 @@
+//! The agent's account of itself.
+
+use super::*;
+
+impl Agent {
+    /// The books as they stand.
+    pub fn status(&self, now: &Now) -> Status {
+        let sources = self.books.accounts().map(|(source, account)| {
+            let status = SourceStatus {
+                accepted: account.durable,
+                acknowledged: account.meta.acknowledged,
+                stored: account.stored(),
+                evicted: account.meta.evicted,
+                lost: account.meta.lost,
+                quarantined: account.quarantined,
+                refused_full: account.refused_full,
+                implausible: account.implausible,
+                last_reading: account.last_reading,
+            };
+            (source.clone(), status)
+        });
+        let frontier = Offset(self.forward.done().frontier());
+        let unfinished = self.buffer.segments().iter().filter(|segment| segment.next > frontier);
+        let contents = unfinished.flat_map(|segment| segment.contents.values());
+        let backlog = self.forward.backlog(self.durable);
+        Status {
+            epoch: self.books.epoch(),
+            clock: now.clock,
+            sources: sources.collect(),
+            backlog,
+            uncommitted: self.pending.uncommitted() as u64,
+            oldest_event: contents.map(|range| range.earliest).min().filter(|_| backlog > 0),
+            segments: self.buffer.segments().len(),
+            disk: self.buffer.disk(),
+            full: self.buffer.full(),
+            is_committing: self.pending.failed_attempts() == 0,
+            link: self.connection.state(),
+            inflight: self.forward.inflight(),
+            oldest_inflight: self.forward.oldest_sent().map(|sent| now.mono.since(sent)),
+            ack_rate: self.ack_rate.per_second(now.mono),
+            accept_rate: self.accept_rate.per_second(now.mono),
+            held: self.forward.held().map(|(source, code)| (source.clone(), code)).collect(),
+        }
+    }
+
+    pub(super) fn link_status(&self, now: &Now, is_online: bool) -> LinkStatus {
+        LinkStatus {
+            is_online,
+            epoch: self.books.epoch(),
+            pending: self.books.stored() + self.pending.uncommitted() as u64,
+            clock: now.clock.state,
+            at: now.clock.wall,
+        }
+    }
+}

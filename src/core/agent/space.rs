@@ -1,0 +1,173 @@
+//! Space: eviction, damage, and the gap records that account for both.
+
+use super::*;
+use crate::core::id::Seq;
+use crate::core::seam::SourceRange;
+use crate::core::time::{EventTime, IngestTime};
+
+/// Numbers to be written off, and what is known of them.
+struct WriteOff {
+    source: SourceId,
+    epoch: Epoch,
+    first: Seq,
+    last: Seq,
+    reason: GapReason,
+    event_times: Option<(EventTime, EventTime)>,
+}
+
+impl Agent {
+    pub(super) fn watch_space(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        let is_failing = self.pending.failed_attempts() > 0;
+        if let Some(change) = self.buffer.judge(is_failing) {
+            effects.push(Effect::Notice(match change {
+                Some(limit) => {
+                    let disk = self.buffer.disk();
+                    Notice::Full { used_bytes: disk.used_bytes, free_bytes: disk.free_bytes, limit }
+                }
+                None => Notice::Room { refused: std::mem::take(&mut self.refused_since_full) },
+            }));
+        }
+        self.evict_if_due(now, effects);
+    }
+
+    fn evict_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        // A commit on its way does not know of this: the next one carries it.
+        if self.pending.is_outstanding() || self.start > self.buffer.start() {
+            return;
+        }
+        let Some(segment) = self.buffer.to_evict() else { return };
+        let (first, end, contents) = (segment.first, segment.next, segment.contents.clone());
+        if !self.forward.give_up_below(end) {
+            return;
+        }
+        for ((source, epoch), range) in contents.iter() {
+            self.write_off(now, evicted(source, *epoch, range), effects);
+        }
+        self.carry_over_gaps(now, end);
+        self.forward.finish(first, end);
+        self.start = self.start.max(end);
+        self.unsaved_since.get_or_insert(now.mono);
+    }
+
+    /// Gap records that would go with an evicted segment are written again.
+    fn carry_over_gaps(&mut self, now: &Now, end: Offset) {
+        let kept = self.gaps.split_off(&end);
+        for gap in std::mem::replace(&mut self.gaps, kept).into_values() {
+            self.journal_gap(now, gap);
+        }
+    }
+
+    pub(super) fn write_off_damage(
+        &mut self,
+        now: &Now,
+        damage: Damage,
+        effects: &mut Vec<Effect>,
+    ) {
+        effects.push(Effect::Notice(Notice::Damaged { reason: damage.reason }));
+        for missing in damage.missing {
+            let Missing { source, epoch, first, last, event_times } = missing;
+            let reason = GapReason::Corrupt;
+            match last {
+                Some(last) => {
+                    let lost = WriteOff { source, epoch, first, last, reason, event_times };
+                    self.write_off(now, lost, effects);
+                }
+                None => {
+                    let gap = gap_record((source, epoch), (first, None), reason, event_times, now);
+                    effects.push(Effect::Notice(Notice::Gap(gap.clone())));
+                    self.journal_gap(now, gap);
+                }
+            }
+        }
+        self.forward.finish(damage.first, damage.end);
+        self.unsaved_since.get_or_insert(now.mono);
+    }
+
+    /// One reading that the broker will never take.
+    pub(super) fn write_off_refused(
+        &mut self,
+        now: &Now,
+        record: &crate::core::reading::Record,
+        effects: &mut Vec<Effect>,
+    ) {
+        let at = record.stamp.event_time;
+        let refused = WriteOff {
+            source: record.source.clone(),
+            epoch: record.epoch,
+            first: record.seq,
+            last: record.seq,
+            reason: GapReason::RefusedByBroker,
+            event_times: Some((at, at)),
+        };
+        self.write_off(now, refused, effects);
+    }
+
+    fn write_off(&mut self, now: &Now, off: WriteOff, effects: &mut Vec<Effect>) {
+        let WriteOff { source, epoch, first, last, reason, event_times } = off;
+        for (first, last) in self.books.write_off((&source, epoch), first, last, reason) {
+            let range = (first, Some(last));
+            let gap = gap_record((source.clone(), epoch), range, reason, event_times, now);
+            effects.push(Effect::Notice(Notice::Gap(gap.clone())));
+            self.journal_gap(now, gap);
+        }
+    }
+
+    /// Makes a gap record an entry of the journal. An eviction that goes on
+    /// where an unacknowledged record of the same source ends grows that one:
+    /// the grown record is a new entry, and the old one is done with.
+    fn journal_gap(&mut self, now: &Now, gap: GapRecord) {
+        let mut gap = gap;
+        let touching = self.gaps.iter().find(|(_, known)| continues(known, &gap));
+        let merged = touching.map(|(offset, known)| (*offset, known.clone()));
+        if let Some((offset, known)) = merged.filter(|(offset, _)| self.forward.withdraw(*offset)) {
+            gap.first_seq = known.first_seq;
+            gap.first_event_time = least(known.first_event_time, gap.first_event_time);
+            gap.last_event_time = known.last_event_time.max(gap.last_event_time);
+            self.gaps.remove(&offset);
+        }
+        let offset = self.pending.push(Entry::Gap(gap.clone()), now.mono);
+        self.gaps.insert(offset, gap);
+    }
+}
+
+fn least(a: Option<EventTime>, b: Option<EventTime>) -> Option<EventTime> {
+    a.into_iter().chain(b).min()
+}
+
+fn continues(known: &GapRecord, gap: &GapRecord) -> bool {
+    known.source == gap.source
+        && known.epoch == gap.epoch
+        && known.reason == gap.reason
+        && known.last_seq.is_some_and(|last| last.next() == gap.first_seq)
+}
+
+fn evicted(source: &SourceId, epoch: Epoch, range: &SourceRange) -> WriteOff {
+    WriteOff {
+        source: source.clone(),
+        epoch,
+        first: range.first,
+        last: range.last,
+        reason: GapReason::Evicted,
+        event_times: Some((range.earliest, range.latest)),
+    }
+}
+
+fn gap_record(
+    (source, epoch): (SourceId, Epoch),
+    (first_seq, last_seq): (Seq, Option<Seq>),
+    reason: GapReason,
+    event_times: Option<(EventTime, EventTime)>,
+    now: &Now,
+) -> GapRecord {
+    let at: IngestTime = now.clock.wall;
+    GapRecord {
+        source,
+        epoch,
+        first_seq,
+        last_seq,
+        reason,
+        first_event_time: event_times.map(|(first, _)| first),
+        last_event_time: event_times.map(|(_, last)| last),
+        at,
+    }
+}

@@ -1,0 +1,174 @@
+//! The buffer: what the journal may hold, what must go, what may be trimmed.
+//!
+//! Space is given back by whole segments. A segment goes when all of it is done
+//! with, or, under `drop-oldest`, when the quota is reached: then its unsent
+//! readings are written off first, in a commit that also carries their gap
+//! records, and only after that commit is the folder removed. A crash in between
+//! finds either the readings or the record of their loss, never neither.
+
+use super::agent::WhenFull;
+use super::id::{Epoch, Offset, SegmentId, SourceId};
+use super::seam::{DiskFacts, FullCause, SegmentInfo};
+
+/// What happens to readings at the door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// They are taken.
+    Open,
+    /// They wait at the source.
+    Wait,
+    /// They are refused.
+    Refuse,
+}
+
+/// The bounds of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes that the data directory may take.
+    pub quota_bytes: u64,
+    /// Bytes of the file system that are never used.
+    pub reserve_bytes: u64,
+    /// What happens when either is reached.
+    pub when_full: WhenFull,
+}
+
+/// The segments on disk and the space they take.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    bounds: Bounds,
+    segments: Vec<SegmentInfo>,
+    disk: DiskFacts,
+    start: Offset,
+    removing: Vec<SegmentId>,
+    full: Option<FullCause>,
+}
+
+impl Buffer {
+    /// A buffer over what the store found.
+    pub fn new(bounds: Bounds, segments: Vec<SegmentInfo>, disk: DiskFacts, start: Offset) -> Self {
+        Self { bounds, segments, disk, start, removing: Vec::new(), full: None }
+    }
+
+    /// The segments, oldest first.
+    pub fn segments(&self) -> &[SegmentInfo] {
+        &self.segments
+    }
+
+    /// The disk as last seen.
+    pub fn disk(&self) -> DiskFacts {
+        self.disk
+    }
+
+    /// Entries below are gone on purpose.
+    pub fn start(&self) -> Offset {
+        self.start
+    }
+
+    /// The limit that is reached, if one is.
+    pub fn full(&self) -> Option<FullCause> {
+        self.full
+    }
+
+    /// The store reported its segments.
+    pub fn set_segments(&mut self, segments: Vec<SegmentInfo>) {
+        self.segments = segments;
+    }
+
+    /// The store reported its disk.
+    pub fn set_disk(&mut self, disk: DiskFacts) {
+        self.disk = disk;
+    }
+
+    /// A segment is gone.
+    pub fn removed(&mut self, id: SegmentId) {
+        self.segments.retain(|segment| segment.id != id);
+        self.removing.retain(|removing| *removing != id);
+    }
+
+    /// Entries below `start` are gone on purpose, durably: the segments that may
+    /// now be removed, each named once.
+    pub fn started_at(&mut self, start: Offset) -> Vec<SegmentId> {
+        self.start = self.start.max(start);
+        let done =
+            self.segments.iter().filter(|segment| segment.is_sealed && segment.next <= start);
+        let fresh: Vec<SegmentId> =
+            done.map(|segment| segment.id).filter(|id| !self.removing.contains(id)).collect();
+        self.removing.extend(&fresh);
+        fresh
+    }
+
+    /// The offset up to which whole sealed segments are done with.
+    pub fn trim_to(&self, frontier: Offset) -> Offset {
+        let done = self
+            .segments
+            .iter()
+            .take_while(|segment| segment.is_sealed && segment.next <= frontier)
+            .last();
+        done.map_or(self.start, |segment| self.start.max(segment.next))
+    }
+
+    /// Updates and returns what has changed: full for another reason, or room
+    /// again. Room means a fifth of the quota, so that a buffer at its limit
+    /// says so once.
+    pub fn judge(&mut self, is_store_failing: bool) -> Option<Option<FullCause>> {
+        let cause = self.limit_reached(is_store_failing);
+        let is_clear = cause.is_none()
+            && self.disk.used_bytes <= self.bounds.quota_bytes / 5 * 4
+            && self.disk.free_bytes >= self.bounds.reserve_bytes.saturating_add(self.headroom());
+        let next = match cause {
+            Some(cause) => Some(cause),
+            None if is_clear => None,
+            None => self.full,
+        };
+        let has_changed = next != self.full;
+        self.full = next;
+        has_changed.then_some(next)
+    }
+
+    /// Whether readings are taken now.
+    pub fn admission(&self) -> Admission {
+        let is_at_limit = self.disk.used_bytes >= self.bounds.quota_bytes
+            || self.disk.free_bytes < self.bounds.reserve_bytes
+            || self.full == Some(FullCause::Store);
+        let is_near = self.limit_reached(false).is_some() || is_at_limit;
+        match self.bounds.when_full {
+            WhenFull::DropNewest if is_near => Admission::Refuse,
+            WhenFull::Block if is_near => Admission::Wait,
+            WhenFull::DropOldest if is_at_limit => Admission::Wait,
+            _ => Admission::Open,
+        }
+    }
+
+    /// The segment that must be written off now, if one must.
+    pub fn to_evict(&self) -> Option<&SegmentInfo> {
+        let is_due = self.bounds.when_full == WhenFull::DropOldest
+            && self.removing.is_empty()
+            && self.limit_reached(false).is_some();
+        let oldest = self.segments.iter().find(|segment| segment.next > self.start)?;
+        (is_due && oldest.is_sealed).then_some(oldest)
+    }
+
+    /// Whether any segment holds readings of this numbering.
+    pub fn holds(&self, source: &SourceId, epoch: Epoch) -> bool {
+        let key = (source.clone(), epoch);
+        self.segments.iter().any(|segment| segment.contents.contains_key(&key))
+    }
+
+    fn limit_reached(&self, is_store_failing: bool) -> Option<FullCause> {
+        if is_store_failing {
+            Some(FullCause::Store)
+        } else if self.disk.free_bytes < self.bounds.reserve_bytes {
+            Some(FullCause::Reserve)
+        } else if self.disk.used_bytes.saturating_add(self.headroom()) > self.bounds.quota_bytes {
+            Some(FullCause::Quota)
+        } else {
+            None
+        }
+    }
+
+    /// What may still be written before an eviction takes effect: the commit
+    /// that carries the gap records, and the one before it.
+    fn headroom(&self) -> u64 {
+        (self.bounds.quota_bytes / 16).min(4 * 1024 * 1024)
+    }
+}

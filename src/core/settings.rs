@@ -1,0 +1,81 @@
+//! What the agent needs to know of the configuration.
+
+use std::collections::BTreeMap;
+
+use super::id::SourceId;
+use super::time::{EventTime, Span};
+
+/// What the agent needs to know of the configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The longest a reading waits for its group commit.
+    pub commit_interval: Span,
+    /// Estimated bytes that make a commit due at once.
+    pub commit_bytes: usize,
+    /// Bytes that the data directory may take.
+    pub quota_bytes: u64,
+    /// Bytes of the file system that are never used.
+    pub reserve_bytes: u64,
+    /// What happens when either is reached.
+    pub when_full: WhenFull,
+    /// Publishes without PUBACK, at most.
+    pub inflight_max: usize,
+    /// How long a publish may wait for its PUBACK.
+    pub ack_timeout: Span,
+    /// First and greatest wait between two attempts to connect.
+    pub backoff: (Span, Span),
+    /// Least time between two delivery frontiers of one source.
+    pub frontier_interval: Span,
+    /// The configured sources.
+    pub sources: BTreeMap<SourceId, SourceSettings>,
+}
+
+/// What to do when the buffer is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The oldest segment goes, with gap records.
+    DropOldest,
+    /// New readings are refused at the door.
+    DropNewest,
+    /// Sources wait.
+    Block,
+}
+
+/// How the readings of one source are stamped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceSettings {
+    /// Whether the device's event time is used when there is one.
+    pub trusts_device: bool,
+    /// How far ahead of the gateway a device stamp is believed.
+    pub future_limit: Span,
+    /// Device stamps before this are implausible.
+    pub earliest: EventTime,
+    /// What becomes of an implausible device stamp.
+    pub on_bad_time: OnBadTime,
+    /// How far out of order readings may come: the watermark stays this far
+    /// behind the newest plausible event time.
+    pub bound: Span,
+}
+
+/// What becomes of a future or implausible device stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnBadTime {
+    /// It is kept and flagged.
+    Flag,
+    /// The gateway's time takes its place; the first stamp is kept beside it.
+    Substitute,
+    /// The reading goes to the quarantine.
+    Quarantine,
+}
+
+impl SourceSettings {
+    /// The defaults of the configuration: the device is trusted, five minutes of
+    /// future, nothing before 2015, bad stamps flagged, twenty seconds of disorder.
+    pub const DEFAULT: SourceSettings = SourceSettings {
+        trusts_device: true,
+        future_limit: Span::from_secs(300),
+        earliest: EventTime::from_unix_ns(1_420_070_400_000_000_000),
+        on_bad_time: OnBadTime::Flag,
+        bound: Span::from_secs(20),
+    };
+}

@@ -1,0 +1,91 @@
+//! The agent's books and state, for status and metrics.
+
+use std::collections::BTreeMap;
+
+use super::clock::ClockReading;
+use super::id::{Epoch, SourceId};
+use super::seam::{DiskFacts, FullCause};
+use super::time::{EventTime, MonoTime, Span};
+
+/// The agent's books and state, for status and metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// The numbering in use.
+    pub epoch: Epoch,
+    /// The clock at this turn.
+    pub clock: ClockReading,
+    /// Per source.
+    pub sources: BTreeMap<SourceId, SourceStatus>,
+    /// Entries in the journal that are not done with.
+    pub backlog: u64,
+    /// Entries accepted and not yet durable.
+    pub uncommitted: u64,
+    /// Event time span of what is stored: least event time not acknowledged.
+    pub oldest_event: Option<EventTime>,
+    /// Segments on disk.
+    pub segments: usize,
+    /// The disk.
+    pub disk: DiskFacts,
+    /// Which limit is reached, if one is.
+    pub full: Option<FullCause>,
+    /// Whether commits succeed.
+    pub is_committing: bool,
+    /// The uplink.
+    pub link: LinkState,
+    /// Publishes without PUBACK.
+    pub inflight: usize,
+    /// Age of the oldest of them.
+    pub oldest_inflight: Option<Span>,
+    /// Entries acknowledged per second, over the last seconds.
+    pub ack_rate: f64,
+    /// Readings accepted per second, over the last seconds.
+    pub accept_rate: f64,
+    /// Sources whose readings the broker refuses, with its reason code.
+    pub held: BTreeMap<SourceId, u8>,
+}
+
+/// The uplink as the agent sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkState {
+    /// An attempt is under way.
+    Connecting,
+    /// Connected.
+    Up {
+        /// Since.
+        since: MonoTime,
+    },
+    /// Waiting before the next attempt.
+    Down {
+        /// Since the link was last up, or the start.
+        since: MonoTime,
+        /// Next attempt.
+        retry_at: MonoTime,
+        /// Why.
+        reason: String,
+    },
+    /// Stopped on purpose.
+    Stopped,
+}
+
+/// The books of one source: `accepted = acknowledged + stored + evicted + lost`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SourceStatus {
+    /// Readings accepted (durable).
+    pub accepted: u64,
+    /// Readings acknowledged by the broker.
+    pub acknowledged: u64,
+    /// Readings in the journal, not yet done with.
+    pub stored: u64,
+    /// Readings evicted.
+    pub evicted: u64,
+    /// Readings lost to damage or refused by the broker.
+    pub lost: u64,
+    /// Inputs refused since this process started.
+    pub quarantined: u64,
+    /// Readings refused at the door since this process started, buffer full.
+    pub refused_full: u64,
+    /// Stamps flagged future or past since this process started.
+    pub implausible: u64,
+    /// Monotonic time of the last reading.
+    pub last_reading: Option<MonoTime>,
+}
