@@ -1,3 +1,5 @@
 //! Tidegate (crate docs follow).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 pub mod core;
+pub mod link;
+pub mod wire;
