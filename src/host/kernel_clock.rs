@@ -69,7 +69,10 @@ impl HostClock {
         let wall = wall();
         let Sample { source, state, max_error, .. } = self.sample(mono);
         let timebase = TimebaseId(1);
-        Now { mono, clock: ClockReading { wall, source, state, max_error, timebase, boot: self.boot } }
+        Now {
+            mono,
+            clock: ClockReading { wall, source, state, max_error, timebase, boot: self.boot },
+        }
     }
 
     /// The arrival of something just now.

@@ -15,5 +15,6 @@ pub use kernel_clock::HostClock;
 /// randomness to give (a sandbox without `getrandom`): these numbers keep
 /// things apart, they guard no secret.
 pub fn draw() -> u64 {
-    getrandom::u64().unwrap_or_else(|_| kernel_clock::mono().ns().wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    getrandom::u64()
+        .unwrap_or_else(|_| kernel_clock::mono().ns().wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
