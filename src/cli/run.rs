@@ -39,7 +39,9 @@ const fn exit_of(error: &StartupError) -> Exit {
     match error {
         StartupError::Lock(LockError::Held { .. }) => Exit::TryAgain,
         StartupError::Store(OpenError::Busy { .. }) => Exit::TryAgain,
-        StartupError::Store(OpenError::NewerSchema { .. }) => Exit::Config,
+        StartupError::Config(_) | StartupError::Store(OpenError::NewerSchema { .. }) => {
+            Exit::Config
+        }
         StartupError::Store(OpenError::Thread) => Exit::Bug,
         StartupError::Store(OpenError::Io { .. })
         | StartupError::Lock(LockError::Io { .. })

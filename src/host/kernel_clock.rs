@@ -127,7 +127,7 @@ fn discipline(kernel: &KernelClock, state: ClockState) -> ClockSource {
 /// A sandbox forbids the call (`EPERM`, `ENOSYS`).
 pub fn kernel_clock() -> io::Result<KernelClock> {
     let timex = adjtimex()?;
-    #[expect(clippy::unnecessary_cast, reason = "c_long has 32 bits on ARMv7")]
+    // `c_long` has 32 bits on ARMv7.
     let (max_error_us, est_error_us, offset) =
         (timex.maxerror as i64, timex.esterror as i64, timex.offset as i64);
     let unit_ns = if timex.status & STA_NANO != 0 { 1 } else { 1_000 };

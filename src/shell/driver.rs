@@ -272,3 +272,7 @@ impl Driver {
         self.reported = now.mono;
     }
 }
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

@@ -69,6 +69,8 @@ pub enum StartupError {
         /// What went wrong.
         error: SourceError,
     },
+    /// A value of the configuration is wrong: which, and how.
+    Config(String),
     /// The system refuses signal handlers.
     Signals(io::Error),
 }
@@ -82,6 +84,7 @@ impl fmt::Display for StartupError {
             StartupError::Lock(error) => error.fmt(f),
             StartupError::Store(error) => write!(f, "the journal cannot be opened: {error}"),
             StartupError::Source { name, error } => write!(f, "source {name}: {error}"),
+            StartupError::Config(problem) => f.write_str(problem),
             StartupError::Signals(error) => write!(f, "signals cannot be handled: {error}"),
         }
     }
@@ -173,6 +176,7 @@ fn hurried(report: &Report) -> RunEnd {
 /// # Errors
 /// What keeps it from starting. Neither broken data nor an absent broker does.
 pub async fn start(config: Config) -> Result<Running, StartupError> {
+    let link_settings = wiring::link_settings(&config)?;
     let clock = Arc::new(HostClock::new(boot_id()));
     let lock = claim(&config, &clock)?;
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
@@ -186,7 +190,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let first = Report::new(&about, &agent.status(&now), &now);
 
     let (link_events, link_inbox) = mpsc::channel::<LinkEvent>(EVENT_QUEUE_MAX);
-    let link = link::spawn(wiring::link_settings(&config), link_events, host::draw);
+    let link = link::spawn(link_settings, link_events, host::draw);
     let (messages, source_inbox) = mpsc::channel(SOURCE_QUEUE_MAX);
     let (sources_stop, stop_seen) = watch::channel(false);
     let (driver_stop, driver_stop_seen) = watch::channel(false);
