@@ -1,0 +1,110 @@
+//! The command line: one file per command, no policy.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Config;
+use crate::exit::{Exit, Failure};
+
+mod check;
+mod control;
+#[cfg(feature = "demo")]
+pub mod demo;
+mod journal;
+mod logging;
+mod run;
+mod status;
+
+/// Where the configuration is looked for when no `-c` says otherwise.
+pub const CONFIG_FILE: &str = "/etc/tidegate/tidegate.toml";
+
+/// Edge gateway agent: stamps, journals and forwards readings, and loses none.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done; 1 the check asked for failed; 2 usage; 70 a bug; \
+    74 input or output; 75 the data directory is in use; 78 configuration.")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the agent (systemd runs this).
+    Run(run::Args),
+    /// Say every problem of the configuration at once.
+    Check(check::Args),
+    /// Show the state of the running agent.
+    Status(status::Args),
+    /// Look into the journal.
+    Journal(journal::Args),
+    /// Show the whole job with nothing to install: broker, outage, drain, proof.
+    #[cfg(feature = "demo")]
+    Demo(demo::Args),
+}
+
+/// `-c FILE`, common to most commands.
+#[derive(Debug, Args)]
+pub struct ConfigFile {
+    /// The configuration.
+    #[arg(short = 'c', long = "config", value_name = "FILE", default_value = CONFIG_FILE)]
+    pub path: PathBuf,
+}
+
+impl ConfigFile {
+    /// Reads and checks it.
+    ///
+    /// # Errors
+    /// All its problems, with exit code 78.
+    pub fn load(&self) -> Result<Config, Failure> {
+        Config::load(&self.path).map_err(|problems| Failure::new(Exit::Config, problems))
+    }
+}
+
+impl Cli {
+    /// Carries the command out.
+    ///
+    /// # Errors
+    /// What to say on stderr, and how to end.
+    pub fn execute(self) -> Result<Exit, Failure> {
+        match self.command {
+            Command::Run(args) => run::execute(&args),
+            Command::Check(args) => check::execute(&args),
+            Command::Status(args) => status::execute(&args),
+            Command::Journal(args) => journal::execute(&args),
+            #[cfg(feature = "demo")]
+            Command::Demo(args) => demo::execute(&args),
+        }
+    }
+}
+
+/// Writes to stdout; a reader that hung up (`| head`) is no failure but the end
+/// of the job: false.
+fn print(text: &str) -> Result<bool, Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::io("stdout", &error)),
+    }
+}
+
+/// As indented JSON.
+fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::new(Exit::Bug, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,52 @@
+//! `tidegate run`: the agent.
+
+use super::{ConfigFile, logging};
+use crate::exit::{Exit, Failure};
+use crate::shell::lock::LockError;
+use crate::shell::run::{self, StartupError};
+use crate::store::OpenError;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: tidegate run -c /etc/tidegate/tidegate.toml\n\
+    SIGTERM stops it within eight seconds; a second one stops it at once.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
+    let config = args.config.load()?;
+    logging::start(&config.gateway.log, config.gateway.log_format)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("the runtime cannot start", &error))?;
+    let end = runtime.block_on(run::run(config));
+    // What still hangs (a store on a dead disk) must not keep the process.
+    runtime.shutdown_background();
+    let end = end.map_err(|error| Failure::new(exit_of(&error), error))?;
+    if end.is_broken {
+        return Err(Failure::new(Exit::Bug, "the store thread ended by itself"));
+    }
+    if !end.is_durable {
+        return Err(Failure::new(Exit::Io, "stopped before the last readings were durable"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Which end a failed start has.
+const fn exit_of(error: &StartupError) -> Exit {
+    match error {
+        StartupError::Lock(LockError::Held { .. }) => Exit::TryAgain,
+        StartupError::Store(OpenError::Busy { .. }) => Exit::TryAgain,
+        StartupError::Config(_) | StartupError::Store(OpenError::NewerSchema { .. }) => {
+            Exit::Config
+        }
+        StartupError::Store(OpenError::Thread) => Exit::Bug,
+        StartupError::Store(OpenError::Io { .. })
+        | StartupError::Lock(LockError::Io { .. })
+        | StartupError::DataDir { .. }
+        | StartupError::Source { .. }
+        | StartupError::Signals(_) => Exit::Io,
+    }
+}

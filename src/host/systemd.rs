@@ -1,0 +1,46 @@
+//! The service manager: readiness, status line, watchdog. Without
+//! `NOTIFY_SOCKET` every call here does nothing.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+/// The agent is ready: systemd starts what waits for it.
+pub fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// The agent has begun to stop.
+pub fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+/// One line for `systemctl status`.
+pub fn status(line: &str) {
+    tell(&[NotifyState::Status(line)]);
+}
+
+/// The agent lives.
+pub fn feed_watchdog() {
+    tell(&[NotifyState::Watchdog]);
+}
+
+/// Within which time systemd wants to hear that the agent lives; `None` when it
+/// does not ask.
+pub fn watchdog_timeout() -> Option<Duration> {
+    sd_notify::watchdog_enabled().filter(|timeout| !timeout.is_zero())
+}
+
+/// Whether stderr goes straight to the systemd journal, which has its own
+/// time stamps.
+pub fn logs_to_journal() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "systemd announces its journal this way only")]
+    std::env::var_os("JOURNAL_STREAM").is_some()
+}
+
+/// A lost message is no reason to stop: the next one follows soon.
+fn tell(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::debug!(%error, "systemd could not be told");
+    }
+}

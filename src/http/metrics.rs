@@ -1,0 +1,242 @@
+//! Metrics in OpenMetrics text, as Prometheus reads it. Names are the
+//! contract's, all with the prefix `tidegate_`.
+//!
+//! What happens is counted as it happens; what stands in the agent's books is
+//! taken from the newest report when the text is asked for. Counters that come
+//! from the books survive a restart, the others begin at zero.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+
+use super::status::Report;
+use crate::core::clock::ClockState;
+use crate::core::time::Span;
+
+/// The content type of [`Metrics::text`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A commit is one flush and one fdatasync: 1 ms on an SSD, seconds on a tired
+/// SD card.
+const COMMIT_SECONDS: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0, 10.0];
+/// From loopback to a cellular link with a queue.
+const PUBACK_SECONDS: [f64; 11] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+/// From the future (negative) to a logger that delivers once a day.
+const LAG_SECONDS: [f64; 12] =
+    [-60.0, -1.0, 0.0, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0, 600.0, 3_600.0, 86_400.0];
+
+type Labels = Vec<(&'static str, String)>;
+type Counters = Family<Labels, Counter<u64, AtomicU64>>;
+type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
+type LagHistograms = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// Every metric of the agent. Shared: counting takes `&self`.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    uplink: String,
+    accepted: Counters,
+    acknowledged: Counters,
+    evicted: Counters,
+    quarantined: Counters,
+    implausible: Counters,
+    reconnects: Counters,
+    written_bytes: Counters,
+    journal_bytes: Gauges,
+    journal_readings: Gauges,
+    journal_oldest_age: Gauges,
+    uplink_connected: Gauges,
+    uplink_inflight: Gauges,
+    uplink_backlog: Gauges,
+    uplink_drain_eta: Gauges,
+    clock_state: Gauges,
+    clock_max_error: Gauges,
+    commit_seconds: Histogram,
+    puback_seconds: Family<Labels, Histogram, fn() -> Histogram>,
+    event_lag: LagHistograms,
+}
+
+impl Metrics {
+    /// All metrics at zero, for an agent with the uplink of that name.
+    pub fn new(uplink: &str) -> Self {
+        let mut registry = Registry::with_prefix("tidegate");
+        let r = &mut registry;
+        Self {
+            accepted: add(r, "readings_accepted", "Readings accepted, durably"),
+            acknowledged: add(r, "readings_acknowledged", "Readings the broker acknowledged"),
+            evicted: add(r, "readings_evicted", "Readings that a gap record stands for"),
+            quarantined: add(r, "readings_quarantined", "Inputs that became no readings"),
+            implausible: add(r, "future_rejected", "Event times flagged as future or past"),
+            reconnects: add(r, "uplink_reconnects", "Connections after the first"),
+            written_bytes: add(r, "journal_written_bytes", "Bytes written to the data directory"),
+            journal_bytes: add(r, "journal_bytes", "Bytes the data directory takes"),
+            journal_readings: add(r, "journal_readings", "Readings not yet acknowledged"),
+            journal_oldest_age: add(r, "journal_oldest_age_seconds", "Age of the oldest of them"),
+            uplink_connected: add(r, "uplink_connected", "1 while connected"),
+            uplink_inflight: add(r, "uplink_inflight", "Publishes without PUBACK"),
+            uplink_backlog: add(r, "uplink_backlog_readings", "Readings that wait to be sent"),
+            uplink_drain_eta: add(
+                r,
+                "uplink_drain_eta_seconds",
+                "Time until the backlog is gone; absent while it does not shrink",
+            ),
+            clock_state: add(
+                r,
+                "clock_state",
+                "0 unsynchronized, 1 stepped, 2 holdover, 3 synchronized",
+            ),
+            clock_max_error: add(
+                r,
+                "clock_max_error_seconds",
+                "Bound on the clock's error; absent while nothing bounds it",
+            ),
+            commit_seconds: register(
+                r,
+                "commit_seconds",
+                "From asking for a commit to its durability",
+                Histogram::new(COMMIT_SECONDS),
+            ),
+            puback_seconds: register(
+                r,
+                "uplink_puback_seconds",
+                "From publish to PUBACK",
+                Family::new_with_constructor(|| Histogram::new(PUBACK_SECONDS)),
+            ),
+            event_lag: register(
+                r,
+                "event_lag_seconds",
+                "Ingest minus event time: the least and the greatest of each batch",
+                Family::new_with_constructor(|| Histogram::new(LAG_SECONDS)),
+            ),
+            registry,
+            uplink: uplink.to_owned(),
+        }
+    }
+
+    /// A commit became durable.
+    pub fn committed(&self, took: Span) {
+        self.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A PUBACK came.
+    pub fn acknowledged(&self, took: Span) {
+        self.puback_seconds.get_or_create(&self.uplink_label()).observe(took.as_secs_f64());
+    }
+
+    /// The uplink came up again after an outage.
+    pub fn reconnected(&self) {
+        self.reconnects.get_or_create(&self.uplink_label()).inc();
+    }
+
+    /// A gap record stands for `count` readings of `source`.
+    pub fn evicted(&self, source: &str, reason: &str, count: u64) {
+        self.evicted.get_or_create(&source_reason(source, reason)).inc_by(count);
+    }
+
+    /// `count` inputs of `source` went to the quarantine.
+    pub fn quarantined(&self, source: &str, reason: &str, count: u64) {
+        self.quarantined.get_or_create(&source_reason(source, reason)).inc_by(count);
+    }
+
+    /// `count` stamps of `source` were flagged.
+    pub fn implausible(&self, source: &str, count: u64) {
+        self.implausible.get_or_create(&source_label(source)).inc_by(count);
+    }
+
+    /// A batch of `source` came in with lags from `min` to `max`.
+    pub fn lag(&self, source: &str, min: Span, max: Span, count: u64) {
+        let histogram = self.event_lag.get_or_create(&source_label(source));
+        histogram.observe(min.as_secs_f64());
+        if count > 1 {
+            histogram.observe(max.as_secs_f64());
+        }
+    }
+
+    /// Everything, with the books as `report` has them.
+    pub fn text(&self, report: &Report) -> String {
+        self.take_over(report);
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    fn take_over(&self, report: &Report) {
+        let uplink = self.uplink_label();
+        let none = Labels::new();
+        for source in &report.sources {
+            store(&self.accepted, &source_label(&source.name), source.accepted);
+        }
+        let acknowledged = report.sources.iter().map(|source| source.acknowledged).sum();
+        store(&self.acknowledged, &uplink, acknowledged);
+        store(&self.written_bytes, &none, report.journal.written_bytes);
+        set(&self.journal_bytes, &none, Some(report.journal.bytes as f64));
+        set(&self.journal_readings, &none, Some(report.journal.readings as f64));
+        set(&self.journal_oldest_age, &none, Some(report.journal.oldest_age_s.unwrap_or(0.0)));
+        let is_up = report.uplink.state == "up";
+        set(&self.uplink_connected, &uplink, Some(f64::from(u8::from(is_up))));
+        set(&self.uplink_inflight, &uplink, Some(report.uplink.inflight as f64));
+        set(&self.uplink_backlog, &uplink, Some(report.uplink.backlog as f64));
+        set(&self.uplink_drain_eta, &uplink, report.uplink.drain_eta_s);
+        set(&self.clock_state, &none, Some(clock_number(&report.clock.state)));
+        let max_error_s = report.clock.max_error_us.map(|us| us as f64 / 1e6);
+        set(&self.clock_max_error, &none, max_error_s);
+    }
+
+    fn uplink_label(&self) -> Labels {
+        vec![("uplink", self.uplink.clone())]
+    }
+}
+
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    register(registry, name, help, M::default())
+}
+
+fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// A counter whose truth is kept in the agent's books.
+fn store(counters: &Counters, labels: &Labels, value: u64) {
+    counters.get_or_create(labels).inner().store(value, Ordering::Relaxed);
+}
+
+/// Unknown is absent, not zero.
+fn set(gauges: &Gauges, labels: &Labels, value: Option<f64>) {
+    match value {
+        Some(value) => {
+            gauges.get_or_create(labels).set(value);
+        }
+        None => {
+            gauges.remove(labels);
+        }
+    }
+}
+
+fn source_label(source: &str) -> Labels {
+    vec![("source", source.to_owned())]
+}
+
+fn source_reason(source: &str, reason: &str) -> Labels {
+    vec![("source", source.to_owned()), ("reason", reason.to_owned())]
+}
+
+fn clock_number(state: &str) -> f64 {
+    let order = [
+        ClockState::Unsynchronized,
+        ClockState::Stepped,
+        ClockState::Holdover,
+        ClockState::Synchronized,
+    ];
+    order.iter().position(|known| known.as_str() == state).unwrap_or(0) as f64
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+use super::super::status::{Clock, Journal, Source, Uplink};
+use super::*;
+
+fn report() -> Report {
+    let journal = Journal {
+        readings: 290,
+        uncommitted: 0,
+        bytes: 4_096,
+        max_bytes: 1 << 30,
+        free_bytes: 9_999,
+        reserve_free: 0,
+        written_bytes: 8_192,
+        segments: 1,
+        oldest_event_time: None,
+        oldest_age_s: Some(12.5),
+        full: None,
+        is_committing: true,
+    };
+    let uplink = Uplink {
+        name: "main".to_owned(),
+        state: "up".to_owned(),
+        for_s: Some(1.0),
+        retry_in_s: None,
+        reason: None,
+        inflight: 7,
+        inflight_max: 100,
+        oldest_inflight_s: None,
+        acknowledged_per_s: 0.0,
+        backlog: 290,
+        drain_eta_s: Some(10.0),
+        held: Vec::new(),
+    };
+    let clock = Clock {
+        source: "ntp".to_owned(),
+        state: "synchronized".to_owned(),
+        max_error_us: Some(1_200),
+        timebase: 1,
+        boot: String::new(),
+    };
+    let press = Source {
+        name: "press".to_owned(),
+        accepted: 1_000,
+        acknowledged: 700,
+        stored: 290,
+        evicted: 10,
+        lost: 0,
+        quarantined: 0,
+        refused_full: 0,
+        implausible: 0,
+        last_reading_age_s: None,
+    };
+    Report {
+        v: 1,
+        gateway: "gw-07".to_owned(),
+        version: String::new(),
+        at: String::new(),
+        started_at: String::new(),
+        uptime_s: 1.0,
+        epoch: String::new(),
+        degraded: Vec::new(),
+        accepted_per_s: 0.0,
+        journal,
+        uplink,
+        clock,
+        sources: vec![press],
+    }
+}
+
+fn lines(metrics: &Metrics, report: &Report) -> Vec<String> {
+    metrics.text(report).lines().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn has(lines: &[String], line: &str) {
+    assert!(lines.iter().any(|one| one == line), "{line} is not in\n{}", lines.join("\n"));
+}
+
+#[test]
+fn books_and_counts_have_the_names_of_the_contract() {
+    let metrics = Metrics::new("main");
+    metrics.evicted("press", "evicted", 10);
+    metrics.quarantined("press", "syntax", 2);
+    metrics.quarantined("press", "syntax", 1);
+    metrics.implausible("press", 4);
+    metrics.reconnected();
+    let lines = lines(&metrics, &report());
+    has(&lines, r#"tidegate_readings_accepted_total{source="press"} 1000"#);
+    has(&lines, r#"tidegate_readings_acknowledged_total{uplink="main"} 700"#);
+    has(&lines, r#"tidegate_readings_evicted_total{source="press",reason="evicted"} 10"#);
+    has(&lines, r#"tidegate_readings_quarantined_total{source="press",reason="syntax"} 3"#);
+    has(&lines, r#"tidegate_future_rejected_total{source="press"} 4"#);
+    has(&lines, r#"tidegate_uplink_reconnects_total{uplink="main"} 1"#);
+    has(&lines, "tidegate_journal_written_bytes_total 8192");
+    has(&lines, "tidegate_journal_bytes 4096.0");
+    has(&lines, "tidegate_journal_readings 290.0");
+    has(&lines, "tidegate_journal_oldest_age_seconds 12.5");
+    has(&lines, r#"tidegate_uplink_connected{uplink="main"} 1.0"#);
+    has(&lines, r#"tidegate_uplink_inflight{uplink="main"} 7.0"#);
+    has(&lines, r#"tidegate_uplink_drain_eta_seconds{uplink="main"} 10.0"#);
+    has(&lines, "tidegate_clock_state 3.0");
+    has(&lines, "tidegate_clock_max_error_seconds 0.0012");
+    assert_eq!(lines.last().unwrap(), "# EOF");
+}
+
+#[test]
+fn histograms_count_into_fixed_buckets() {
+    let metrics = Metrics::new("main");
+    metrics.committed(Span::from_millis(3));
+    metrics.committed(Span::from_secs(60));
+    metrics.acknowledged(Span::from_millis(20));
+    metrics.lag("press", Span::from_millis(-5_000), Span::from_secs(2), 9);
+    let lines = lines(&metrics, &report());
+    has(&lines, r#"tidegate_commit_seconds_bucket{le="0.002"} 0"#);
+    has(&lines, r#"tidegate_commit_seconds_bucket{le="0.005"} 1"#);
+    has(&lines, r#"tidegate_commit_seconds_bucket{le="+Inf"} 2"#);
+    has(&lines, r#"tidegate_uplink_puback_seconds_bucket{le="0.025",uplink="main"} 1"#);
+    has(&lines, r#"tidegate_event_lag_seconds_bucket{le="-1.0",source="press"} 1"#);
+    has(&lines, r#"tidegate_event_lag_seconds_count{source="press"} 2"#);
+}
+
+#[test]
+fn what_is_not_known_is_absent() {
+    let metrics = Metrics::new("main");
+    metrics.text(&report());
+    let mut unknown = report();
+    unknown.uplink.drain_eta_s = None;
+    unknown.clock.max_error_us = None;
+    unknown.clock.state = "unsynchronized".to_owned();
+    let lines = lines(&metrics, &unknown);
+    has(&lines, "tidegate_clock_state 0.0");
+    let names = ["tidegate_uplink_drain_eta_seconds{", "tidegate_clock_max_error_seconds "];
+    for name in names {
+        assert!(!lines.iter().any(|line| line.starts_with(name)), "{name}");
+    }
+}

@@ -1,0 +1,6 @@
+//! The agent's window to the outside: status, metrics and health over HTTP, on
+//! loopback and on the control socket of the data directory.
+
+pub mod api;
+pub mod metrics;
+pub mod status;

@@ -1,0 +1,355 @@
+//! The status as JSON: a stable form of its own, so that renaming something
+//! inside never changes what people's scripts read.
+//!
+//! Times are RFC 3339 in UTC, durations seconds, sizes bytes. What is not known
+//! is `null`. Fields are added, never renamed; `v` counts the breaks.
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::agent::{LinkState, SourceStatus, Status};
+use crate::core::clock::ClockReading;
+use crate::core::id::SourceId;
+use crate::core::seam::{FullCause, Now};
+use crate::core::time::{IngestTime, MonoTime, Span};
+
+/// Without a PUBACK for so long while something is in flight, the uplink is
+/// called degraded although the connection stands.
+const PUBACK_OVERDUE: Span = Span::from_secs(60);
+
+/// What does not change while the agent runs.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The gateway's id.
+    pub gateway: String,
+    /// The uplink's name.
+    pub uplink: String,
+    /// When the agent started, by both clocks.
+    pub started: (MonoTime, IngestTime),
+    /// `journal.max_bytes`.
+    pub quota_bytes: u64,
+    /// `journal.reserve_free`.
+    pub reserve_bytes: u64,
+    /// `uplink.inflight_max`.
+    pub inflight_max: usize,
+}
+
+/// Everything the agent says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of this form: 1.
+    pub v: u32,
+    /// The gateway's id.
+    pub gateway: String,
+    /// Tidegate's version.
+    pub version: String,
+    /// When this was said, by the gateway's clock.
+    pub at: String,
+    /// When the agent started, by the gateway's clock then.
+    pub started_at: String,
+    /// Seconds since the agent started.
+    pub uptime_s: f64,
+    /// The numbering in use.
+    pub epoch: String,
+    /// What is not as it should be; empty when all is well.
+    pub degraded: Vec<Degraded>,
+    /// Readings accepted per second, over the last seconds.
+    pub accepted_per_s: f64,
+    /// The journal.
+    pub journal: Journal,
+    /// The uplink.
+    pub uplink: Uplink,
+    /// The clock.
+    pub clock: Clock,
+    /// The books per source, by name.
+    pub sources: Vec<Source>,
+}
+
+/// One thing that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Degraded {
+    /// For scripts: `uplink_down`, `puback_overdue`, `store_failing`, `full`,
+    /// `source_held`.
+    pub code: String,
+    /// For people.
+    pub detail: String,
+}
+
+/// The journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Journal {
+    /// Readings (and gap records) that are neither acknowledged nor evicted.
+    pub readings: u64,
+    /// Readings accepted and waiting for their commit.
+    pub uncommitted: u64,
+    /// Bytes that the data directory takes.
+    pub bytes: u64,
+    /// Bytes it may take.
+    pub max_bytes: u64,
+    /// Bytes the file system has left.
+    pub free_bytes: u64,
+    /// Bytes of the file system that are never used.
+    pub reserve_free: u64,
+    /// Bytes written since the agent started.
+    pub written_bytes: u64,
+    /// Segments on disk.
+    pub segments: usize,
+    /// Least event time that is not acknowledged.
+    pub oldest_event_time: Option<String>,
+    /// Its age.
+    pub oldest_age_s: Option<f64>,
+    /// The limit that is reached: `quota`, `reserve` or `store`.
+    pub full: Option<String>,
+    /// Whether commits succeed.
+    pub is_committing: bool,
+}
+
+/// The uplink.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Uplink {
+    /// Its name.
+    pub name: String,
+    /// `up`, `connecting`, `down` or `stopped`.
+    pub state: String,
+    /// Seconds in `up` or `down`.
+    pub for_s: Option<f64>,
+    /// Seconds until the next attempt.
+    pub retry_in_s: Option<f64>,
+    /// Why it is down.
+    pub reason: Option<String>,
+    /// Publishes without PUBACK.
+    pub inflight: usize,
+    /// Their bound.
+    pub inflight_max: usize,
+    /// Age of the oldest of them.
+    pub oldest_inflight_s: Option<f64>,
+    /// Entries acknowledged per second, over the last seconds.
+    pub acknowledged_per_s: f64,
+    /// Entries that wait.
+    pub backlog: u64,
+    /// Seconds until the backlog is gone at the present rates; `null` while it
+    /// does not shrink.
+    pub drain_eta_s: Option<f64>,
+    /// Sources whose readings the broker refuses.
+    pub held: Vec<Held>,
+}
+
+/// A source whose readings the broker refuses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The source.
+    pub source: String,
+    /// The MQTT 5 reason code, as in `0x87`.
+    pub code: String,
+    /// What it means.
+    pub meaning: String,
+}
+
+/// The clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// What disciplines it.
+    pub source: String,
+    /// How far it can be trusted.
+    pub state: String,
+    /// Bound on its error in microseconds.
+    pub max_error_us: Option<u64>,
+    /// Counts the stretches between steps.
+    pub timebase: u32,
+    /// This run of the machine.
+    pub boot: String,
+}
+
+/// The books of one source: `accepted = acknowledged + stored + evicted + lost`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// Readings accepted.
+    pub accepted: u64,
+    /// Readings the broker acknowledged.
+    pub acknowledged: u64,
+    /// Readings that wait in the journal.
+    pub stored: u64,
+    /// Readings evicted, with a gap record.
+    pub evicted: u64,
+    /// Readings lost to damage or refused by the broker, with a gap record.
+    pub lost: u64,
+    /// Inputs refused since the agent started.
+    pub quarantined: u64,
+    /// Readings refused at the door since the agent started, buffer full.
+    pub refused_full: u64,
+    /// Stamps flagged future or past since the agent started.
+    pub implausible: u64,
+    /// Seconds since the last reading.
+    pub last_reading_age_s: Option<f64>,
+}
+
+impl Report {
+    /// The report of `status` as it stands `now`.
+    pub fn new(about: &About, status: &Status, now: &Now) -> Self {
+        let wall = now.clock.wall;
+        Self {
+            v: 1,
+            gateway: about.gateway.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            at: wall.to_string(),
+            started_at: about.started.1.to_string(),
+            uptime_s: seconds(now.mono.since(about.started.0)),
+            epoch: status.epoch.to_string(),
+            degraded: degraded(status, now),
+            accepted_per_s: rounded(status.accept_rate),
+            journal: journal(about, status, wall),
+            uplink: uplink(about, status, now),
+            clock: clock(&status.clock),
+            sources: status.sources.iter().map(|(id, books)| source(id, books, now)).collect(),
+        }
+    }
+}
+
+fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
+    Journal {
+        readings: status.backlog,
+        uncommitted: status.uncommitted,
+        bytes: status.disk.used_bytes,
+        max_bytes: about.quota_bytes,
+        free_bytes: status.disk.free_bytes,
+        reserve_free: about.reserve_bytes,
+        written_bytes: status.disk.written_bytes,
+        segments: status.segments,
+        oldest_event_time: status.oldest_event.map(|at| at.to_string()),
+        oldest_age_s: status.oldest_event.map(|at| seconds(wall.lag_behind(at))),
+        full: status.full.map(|limit| full_word(limit).to_owned()),
+        is_committing: status.is_committing,
+    }
+}
+
+fn uplink(about: &About, status: &Status, now: &Now) -> Uplink {
+    let (state, since, retry_at, reason) = match &status.link {
+        LinkState::Connecting => ("connecting", None, None, None),
+        LinkState::Up { since } => ("up", Some(*since), None, None),
+        LinkState::Down { since, retry_at, reason } => {
+            ("down", Some(*since), Some(*retry_at), Some(reason.clone()))
+        }
+        LinkState::Stopped => ("stopped", None, None, None),
+    };
+    Uplink {
+        name: about.uplink.clone(),
+        state: state.to_owned(),
+        for_s: since.map(|since| seconds(now.mono.since(since))),
+        retry_in_s: retry_at.map(|at| seconds(at.since(now.mono))),
+        reason,
+        inflight: status.inflight,
+        inflight_max: about.inflight_max,
+        oldest_inflight_s: status.oldest_inflight.map(seconds),
+        acknowledged_per_s: rounded(status.ack_rate),
+        backlog: status.backlog,
+        drain_eta_s: drain_eta(status),
+        held: status.held.iter().map(|(id, code)| held(id, *code)).collect(),
+    }
+}
+
+/// At the present rates; a backlog that does not shrink has no end.
+fn drain_eta(status: &Status) -> Option<f64> {
+    let shrinks_by = status.ack_rate - status.accept_rate;
+    let is_up = matches!(status.link, LinkState::Up { .. });
+    if status.backlog == 0 && is_up {
+        Some(0.0)
+    } else {
+        (is_up && shrinks_by > 0.0).then(|| rounded(status.backlog as f64 / shrinks_by))
+    }
+}
+
+fn held(id: &SourceId, code: u8) -> Held {
+    Held {
+        source: id.to_string(),
+        code: format!("{code:#04x}"),
+        meaning: code_meaning(code).to_owned(),
+    }
+}
+
+/// MQTT 5 reason codes of a PUBACK (3.4.2.1).
+pub const fn code_meaning(code: u8) -> &'static str {
+    match code {
+        0x80 => "unspecified error",
+        0x83 => "implementation specific error",
+        0x87 => "not authorized",
+        0x90 => "topic name invalid",
+        0x91 => "packet identifier in use",
+        0x97 => "quota exceeded",
+        0x99 => "payload format invalid",
+        _ => "refused",
+    }
+}
+
+/// The word for a limit in status, logs and metrics.
+pub const fn full_word(limit: FullCause) -> &'static str {
+    match limit {
+        FullCause::Quota => "quota",
+        FullCause::Reserve => "reserve",
+        FullCause::Store => "store",
+    }
+}
+
+fn clock(reading: &ClockReading) -> Clock {
+    Clock {
+        source: reading.source.as_str().to_owned(),
+        state: reading.state.as_str().to_owned(),
+        max_error_us: reading.max_error.map(|error| error.micros_ceil()),
+        timebase: reading.timebase.0,
+        boot: reading.boot.to_string(),
+    }
+}
+
+fn source(id: &SourceId, books: &SourceStatus, now: &Now) -> Source {
+    Source {
+        name: id.to_string(),
+        accepted: books.accepted,
+        acknowledged: books.acknowledged,
+        stored: books.stored,
+        evicted: books.evicted,
+        lost: books.lost,
+        quarantined: books.quarantined,
+        refused_full: books.refused_full,
+        implausible: books.implausible,
+        last_reading_age_s: books.last_reading.map(|at| seconds(now.mono.since(at))),
+    }
+}
+
+fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
+    let mut found = Vec::new();
+    let mut say = |code: &str, detail: String| {
+        found.push(Degraded { code: code.to_owned(), detail });
+    };
+    if let LinkState::Down { since, reason, .. } = &status.link {
+        let down_s = now.mono.since(*since).as_secs_f64();
+        say("uplink_down", format!("the uplink is down for {down_s:.0} s: {reason}"));
+    }
+    if let Some(oldest) = status.oldest_inflight.filter(|age| *age > PUBACK_OVERDUE) {
+        let age_s = oldest.as_secs_f64();
+        say("puback_overdue", format!("the broker has acknowledged nothing for {age_s:.0} s"));
+    }
+    if !status.is_committing {
+        say("store_failing", "commits fail: nothing new is durable".to_owned());
+    }
+    if let Some(limit) = status.full {
+        say("full", format!("the buffer is full ({})", full_word(limit)));
+    }
+    for (id, code) in &status.held {
+        let meaning = code_meaning(*code);
+        say("source_held", format!("the broker refuses {id}: {meaning} ({code:#04x})"));
+    }
+    found
+}
+
+fn seconds(span: Span) -> f64 {
+    rounded(span.as_secs_f64())
+}
+
+/// Milliseconds are enough, and keep the text short.
+fn rounded(value: f64) -> f64 {
+    (value * 1_000.0).round() / 1_000.0
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

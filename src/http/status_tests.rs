@@ -1,0 +1,134 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::core::clock::{ClockSource, ClockState};
+use crate::core::id::{BootId, Epoch};
+use crate::core::seam::DiskFacts;
+use crate::core::time::{EventTime, MaxError, TimebaseId};
+
+fn at(seconds: u64) -> MonoTime {
+    MonoTime::from_ns(seconds * 1_000_000_000)
+}
+
+const WALL: IngestTime = IngestTime::from_unix_ns(1_796_000_523_000_000_000);
+
+fn now() -> Now {
+    let clock = ClockReading {
+        wall: WALL,
+        source: ClockSource::Ntp,
+        state: ClockState::Synchronized,
+        max_error: Some(MaxError::from_ns(1_200_001)),
+        timebase: TimebaseId(1),
+        boot: BootId([0xab; 16]),
+    };
+    Now { mono: at(1_000), clock }
+}
+
+fn about() -> About {
+    About {
+        gateway: "gw-07".to_owned(),
+        uplink: "main".to_owned(),
+        started: (at(400), IngestTime::from_unix_ns(1_795_999_923_000_000_000)),
+        quota_bytes: 1 << 30,
+        reserve_bytes: 128 << 20,
+        inflight_max: 100,
+    }
+}
+
+fn status() -> Status {
+    let books = SourceStatus {
+        accepted: 1_000,
+        acknowledged: 700,
+        stored: 290,
+        evicted: 7,
+        lost: 3,
+        last_reading: Some(at(998)),
+        ..SourceStatus::default()
+    };
+    Status {
+        epoch: Epoch { number: 1, nonce: 0x9f3a_6c21 },
+        clock: now().clock,
+        sources: BTreeMap::from([(SourceId::new("press"), books)]),
+        backlog: 290,
+        uncommitted: 4,
+        oldest_event: Some(EventTime::from_unix_ns(1_796_000_423_000_000_000)),
+        segments: 2,
+        disk: DiskFacts { used_bytes: 4_096, free_bytes: 9_999, written_bytes: 8_192 },
+        full: None,
+        is_committing: true,
+        link: LinkState::Up { since: at(900) },
+        inflight: 12,
+        oldest_inflight: Some(Span::from_millis(250)),
+        ack_rate: 39.0,
+        accept_rate: 10.0,
+        held: BTreeMap::new(),
+    }
+}
+
+fn codes(status: &Status) -> Vec<String> {
+    Report::new(&about(), status, &now()).degraded.into_iter().map(|one| one.code).collect()
+}
+
+#[test]
+fn a_healthy_report_says_depth_age_rates_and_time_left() {
+    let report = Report::new(&about(), &status(), &now());
+    assert_eq!(report.degraded, []);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["v"], 1);
+    assert_eq!(json["epoch"], "1-9f3a6c21");
+    assert_eq!(json["at"], "2026-11-30T01:02:03.000000000Z");
+    assert_eq!(json["uptime_s"], 600.0);
+    assert_eq!(json["journal"]["readings"], 290);
+    assert_eq!(json["journal"]["bytes"], 4_096);
+    assert_eq!(json["journal"]["oldest_event_time"], "2026-11-30T01:00:23.000000000Z");
+    assert_eq!(json["journal"]["oldest_age_s"], 100.0);
+    assert_eq!(json["uplink"]["state"], "up");
+    assert_eq!(json["uplink"]["for_s"], 100.0);
+    assert_eq!(json["uplink"]["drain_eta_s"], 10.0);
+    assert_eq!(json["uplink"]["oldest_inflight_s"], 0.25);
+    assert_eq!(json["clock"]["max_error_us"], 1_201);
+    assert_eq!(json["sources"][0]["name"], "press");
+    assert_eq!(json["sources"][0]["last_reading_age_s"], 2.0);
+}
+
+#[test]
+fn a_report_survives_its_json() {
+    let report = Report::new(&about(), &status(), &now());
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+}
+
+#[test]
+fn each_trouble_is_named_once() {
+    let mut troubled = status();
+    troubled.link =
+        LinkState::Down { since: at(940), retry_at: at(1_003), reason: "refused".to_owned() };
+    troubled.is_committing = false;
+    troubled.full = Some(FullCause::Reserve);
+    troubled.held.insert(SourceId::new("press"), 0x87);
+    assert_eq!(codes(&troubled), ["uplink_down", "store_failing", "full", "source_held"]);
+    let report = Report::new(&about(), &troubled, &now());
+    assert_eq!(report.degraded[0].detail, "the uplink is down for 60 s: refused");
+    assert_eq!(report.degraded[3].detail, "the broker refuses press: not authorized (0x87)");
+    assert_eq!(report.uplink.retry_in_s, Some(3.0));
+    assert_eq!(report.uplink.drain_eta_s, None, "nothing drains while it is down");
+    assert_eq!(report.journal.full.as_deref(), Some("reserve"));
+}
+
+#[test]
+fn silence_of_the_broker_counts_from_sixty_seconds() {
+    let mut silent = status();
+    silent.oldest_inflight = Some(Span::from_secs(60));
+    assert_eq!(codes(&silent), Vec::<String>::new());
+    silent.oldest_inflight = Some(Span::from_millis(60_001));
+    assert_eq!(codes(&silent), ["puback_overdue"]);
+}
+
+#[test]
+fn a_backlog_that_grows_has_no_end() {
+    let mut growing = status();
+    growing.accept_rate = 40.0;
+    assert_eq!(Report::new(&about(), &growing, &now()).uplink.drain_eta_s, None);
+    growing.backlog = 0;
+    assert_eq!(Report::new(&about(), &growing, &now()).uplink.drain_eta_s, Some(0.0));
+}

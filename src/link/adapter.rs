@@ -1,0 +1,253 @@
+//! The task: one connection after the other, as the core asks.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::error::Failure;
+use super::message::Message;
+use super::rumqtt::{self, Client, Connection, Secrets, Step, Terms};
+use super::{Settings, password, tls};
+use crate::core::id::PublishId;
+use crate::core::seam::{DownCause, LinkCommand, LinkEvent, Publish};
+
+/// Commands taken at one wake.
+const COMMANDS_MAX: usize = 256;
+/// For what is queued, DISCONNECT, and the broker to close.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Runs until the driver is gone.
+pub(super) async fn run(
+    settings: Settings,
+    mut commands: mpsc::Receiver<LinkCommand>,
+    events: mpsc::Sender<LinkEvent>,
+    draw: fn() -> u64,
+) {
+    while let Some(command) = commands.recv().await {
+        // A publish that comes here was meant for the connection before, and a
+        // disconnect has had its answer: the `Down` that crossed it.
+        if command != LinkCommand::Connect {
+            continue;
+        }
+        let Failure { reason, cause } = connection(&settings, &mut commands, &events).await;
+        if events.send(LinkEvent::Down { reason, cause, draw: draw() }).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One connection from beginning to end.
+async fn connection(
+    settings: &Settings,
+    commands: &mut mpsc::Receiver<LinkCommand>,
+    events: &mpsc::Sender<LinkEvent>,
+) -> Failure {
+    let secrets = match secrets(settings).await {
+        Ok(secrets) => secrets,
+        Err(failure) => return failure,
+    };
+    let (client, mut connection) = rumqtt::open(settings, secrets);
+    let mut session = Session::new(settings, client, events);
+    let failure = match session.drive(&mut connection, commands).await {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    };
+    // PUBACKs that came just before the end count: what they name is delivered.
+    for step in connection.leftovers() {
+        if session.take(step).await.is_err() {
+            break;
+        }
+    }
+    session.obituary(failure)
+}
+
+async fn secrets(settings: &Settings) -> Result<Secrets, Failure> {
+    let password = match &settings.password_file {
+        None => None,
+        Some(path) => Some(password::read(path).await?),
+    };
+    let tls = if settings.tls { Some(tls::load(settings).await?) } else { None };
+    Ok(Secrets { password, tls })
+}
+
+/// What is known while a connection lasts, and forgotten with it.
+struct Session<'a> {
+    settings: &'a Settings,
+    client: Client,
+    events: &'a mpsc::Sender<LinkEvent>,
+    /// The broker's terms, once it has accepted us.
+    terms: Option<Terms>,
+    /// Handed to rumqttc and not yet sent, in order.
+    queued: VecDeque<PublishId>,
+    /// Sent, by packet identifier.
+    in_flight: HashMap<u16, PublishId>,
+    /// The packet identifier that the front of `queued` waits for.
+    collided: Option<u16>,
+    /// PUBACKs of packet identifiers that were not in flight.
+    unknown_pubacks: u64,
+    is_leaving: bool,
+}
+
+impl<'a> Session<'a> {
+    fn new(settings: &'a Settings, client: Client, events: &'a mpsc::Sender<LinkEvent>) -> Self {
+        Self {
+            settings,
+            client,
+            events,
+            terms: None,
+            queued: VecDeque::new(),
+            in_flight: HashMap::new(),
+            collided: None,
+            unknown_pubacks: 0,
+            is_leaving: false,
+        }
+    }
+
+    /// Feeds commands in and takes steps until the connection fails, or a
+    /// goodbye is said or overdue. Commands come first: there are never more
+    /// than the in-flight bound, so they cannot keep the network waiting, while
+    /// a stream of PUBACKs could keep them waiting.
+    async fn drive(
+        &mut self,
+        connection: &mut Connection,
+        commands: &mut mpsc::Receiver<LinkCommand>,
+    ) -> Result<std::convert::Infallible, Failure> {
+        let mut inbox = Vec::with_capacity(COMMANDS_MAX);
+        let mut deadline = pin!(tokio::time::sleep(Duration::MAX));
+        loop {
+            // Kept while commands are taken: a step must not be dropped half done.
+            let mut step = pin!(connection.step());
+            let step = loop {
+                tokio::select! {
+                    biased;
+                    taken = commands.recv_many(&mut inbox, COMMANDS_MAX), if !self.is_leaving => {
+                        if taken == 0 {
+                            self.leave()?;
+                        }
+                        for command in inbox.drain(..) {
+                            self.obey(command).await?;
+                        }
+                        if self.is_leaving {
+                            deadline.set(tokio::time::sleep(GOODBYE));
+                        }
+                    }
+                    () = &mut deadline, if self.is_leaving => return Err(Failure::asked()),
+                    step = &mut step => break step?,
+                }
+            };
+            self.take(step).await?;
+        }
+    }
+
+    async fn obey(&mut self, command: LinkCommand) -> Result<(), Failure> {
+        match command {
+            LinkCommand::Publish(publish) => self.publish(publish).await,
+            LinkCommand::Disconnect => self.leave(),
+            LinkCommand::Connect => {
+                tracing::debug!("asked to connect while a connection lasts");
+                Ok(())
+            }
+        }
+    }
+
+    async fn publish(&mut self, publish: Publish) -> Result<(), Failure> {
+        let Some(terms) = self.terms else { return Ok(()) };
+        if self.is_leaving {
+            return Ok(());
+        }
+        let id = publish.id;
+        let mut message = Message::new(self.settings, &publish.body);
+        message.is_retained &= terms.takes_retained;
+        let size = message.payload.len() as u64;
+        let limit = self.payload_limit(terms, &message);
+        if size > limit {
+            return self.tell(LinkEvent::TooLarge { id, size, limit }).await;
+        }
+        if !self.client.publish(message) {
+            return Err(Failure::network("more publishes than the in-flight bound allows"));
+        }
+        self.queued.push_back(id);
+        Ok(())
+    }
+
+    /// The smaller of our own limit and what the broker's Maximum Packet Size
+    /// leaves for the payload.
+    fn payload_limit(&self, terms: Terms, message: &Message) -> u64 {
+        let of_broker = terms.packet_max.map_or(u64::MAX, |packet_max| {
+            u64::from(packet_max).saturating_sub(self.client.overhead(message))
+        });
+        self.settings.max_payload.min(of_broker)
+    }
+
+    /// Says goodbye; at once, when there is nobody to say it to.
+    fn leave(&mut self) -> Result<(), Failure> {
+        self.is_leaving = true;
+        if self.terms.is_some() && self.client.goodbye() { Ok(()) } else { Err(Failure::asked()) }
+    }
+
+    async fn take(&mut self, step: Step) -> Result<(), Failure> {
+        match step {
+            Step::Connected(terms) => self.connected(terms).await,
+            Step::Sent(pkid) => {
+                self.collided = None;
+                if let Some(id) = self.queued.pop_front() {
+                    self.in_flight.insert(pkid, id);
+                }
+                Ok(())
+            }
+            Step::Collided(pkid) => {
+                self.collided = Some(pkid);
+                Ok(())
+            }
+            Step::Puback { pkid, code } => self.puback(pkid, code).await,
+            Step::Other => Ok(()),
+        }
+    }
+
+    async fn connected(&mut self, terms: Terms) -> Result<(), Failure> {
+        if !terms.takes_qos_1 {
+            return Err(Failure::refused(
+                "the broker takes QoS 0 only and would acknowledge nothing",
+            ));
+        }
+        self.terms = Some(terms);
+        let Terms { receive_max, session_present, .. } = terms;
+        self.tell(LinkEvent::Up { receive_max, session_present }).await
+    }
+
+    async fn puback(&mut self, pkid: u16, code: u8) -> Result<(), Failure> {
+        let Some(id) = self.in_flight.remove(&pkid) else {
+            self.unknown_pubacks += 1;
+            return Ok(());
+        };
+        self.tell(LinkEvent::Puback { id, code }).await?;
+        if self.collided == Some(pkid) && code >= 0x80 {
+            // rumqttc frees what waits for this identifier on success only, and
+            // would wait for ever.
+            return Err(Failure::network("a refused packet id came round; starting afresh"));
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self, event: LinkEvent) -> Result<(), Failure> {
+        self.events.send(event).await.map_err(|_| Failure::asked())
+    }
+
+    /// The last word on this connection.
+    fn obituary(&self, failure: Failure) -> Failure {
+        if self.unknown_pubacks > 0 {
+            let count = self.unknown_pubacks;
+            tracing::warn!(count, "PUBACKs for packet ids that were not in flight, ignored");
+        }
+        if self.is_leaving {
+            return Failure::asked();
+        }
+        if self.terms.is_some() || failure.cause == DownCause::Asked {
+            return failure;
+        }
+        let Settings { host, port, .. } = self.settings;
+        Failure { reason: format!("{host}:{port}: {}", failure.reason), ..failure }
+    }
+}

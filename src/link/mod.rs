@@ -1,0 +1,127 @@
+//! The uplink: a rumqttc adapter without a memory of its own.
+//!
+//! The core decides what is sent and remembers what is not acknowledged; the
+//! store holds it. This task turns [`LinkCommand`]s into packets and packets
+//! into [`LinkEvent`]s, and forgets everything when a connection ends:
+//!
+//! ```text
+//!            LinkCommand                                  packets
+//!   driver ───────────────► adapter ── requests ─► rumqttc ◄──────► broker
+//!          ◄───────────────         ◄─── steps ───
+//!             LinkEvent     queued: ids handed to rumqttc, in order
+//!                           in flight: packet id -> PublishId
+//! ```
+//!
+//! - One connection, one rumqttc client and event loop, whatever the broker
+//!   says about a session. No pending list, packet id or collision survives.
+//! - Exactly one [`LinkEvent::Down`] ends each [`LinkCommand::Connect`].
+//!   Between that `Down` and the next `Connect` every command is dropped: it
+//!   was meant for the connection that is gone, and the core sends again.
+//! - A publish is reported done by its own PUBACK only. One with a packet id
+//!   that is not in flight is counted and ignored; rumqttc ends the connection
+//!   over it, which costs a resend and loses nothing.
+//! - The driver never blocks: commands have room for more than the in-flight
+//!   bound, so `try_send` does. The adapter may wait for the driver.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::core::seam::{LinkCommand, LinkEvent};
+use crate::wire::topic::Template;
+
+mod adapter;
+mod error;
+mod message;
+mod password;
+mod rumqtt;
+mod tls;
+
+/// Default of [`Settings::max_payload`].
+pub const MAX_PAYLOAD_BYTES: u64 = 128 * 1024;
+
+/// Commands beyond the in-flight bound that find room: one frontier of each
+/// source, the status, `Connect` and `Disconnect`, twice over.
+const ROOM: usize = 2 * (crate::core::limits::SOURCES_MAX + 3);
+
+/// What the uplink needs to know of the configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The gateway's id, as it stands in topics and payloads.
+    pub gateway: String,
+    /// Host name or address of the broker. A name is looked up at each attempt.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// TLS; then [`Settings::ca_file`] is required.
+    pub tls: bool,
+    /// The MQTT version.
+    pub protocol: Protocol,
+    /// The MQTT client identifier.
+    pub client_id: String,
+    /// User name, if the broker wants one.
+    pub username: Option<String>,
+    /// The password: the file's content without its last line break. Read at
+    /// each attempt.
+    pub password_file: Option<PathBuf>,
+    /// PEM certificates of the CAs that may vouch for the broker. Read at each
+    /// attempt.
+    pub ca_file: Option<PathBuf>,
+    /// PEM certificate chain of this client. Read at each attempt.
+    pub cert_file: Option<PathBuf>,
+    /// PEM private key of this client; refused when others may read it.
+    pub key_file: Option<PathBuf>,
+    /// Seconds between two signs of life, taken as 5 to 65,535 s.
+    pub keep_alive: Duration,
+    /// Publishes without PUBACK, at most: 1 to
+    /// [`INFLIGHT_MAX`](crate::core::limits::INFLIGHT_MAX). The core keeps to it.
+    pub inflight_max: usize,
+    /// Longest payload that is sent, in bytes. The broker's Maximum Packet Size
+    /// applies besides.
+    pub max_payload: u64,
+    /// The topic of readings.
+    pub topic: Template,
+    /// Certificates are judged with this as the least "now", in seconds since
+    /// 1970: the build date, for a gateway that woke up in 1970.
+    pub time_floor_s: u64,
+}
+
+/// The MQTT version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT 3.1.1.
+    V311,
+    /// MQTT 5.
+    V5,
+}
+
+/// The running adapter. It ends when this is dropped or [`LinkHandle::stop`]ped.
+#[derive(Debug)]
+pub struct LinkHandle {
+    /// Where commands go. `try_send` suffices: there is room for
+    /// `inflight_max` publishes and more.
+    pub commands: mpsc::Sender<LinkCommand>,
+    task: JoinHandle<()>,
+}
+
+impl LinkHandle {
+    /// Says goodbye to the broker, within a second, and ends the task.
+    pub async fn stop(self) {
+        drop(self.commands);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the link task ended badly");
+        }
+    }
+}
+
+/// Starts the adapter. It does nothing before [`LinkCommand::Connect`].
+///
+/// `events` may be bounded as the driver likes: the adapter waits for room.
+/// `draw` gives the random numbers for the core's backoff.
+pub fn spawn(settings: Settings, events: mpsc::Sender<LinkEvent>, draw: fn() -> u64) -> LinkHandle {
+    let (commands, inbox) = mpsc::channel(settings.inflight_max + ROOM);
+    let task = tokio::spawn(adapter::run(settings, inbox, events, draw));
+    LinkHandle { commands, task }
+}

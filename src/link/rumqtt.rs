@@ -1,0 +1,325 @@
+//! rumqttc behind one face. Its MQTT 5 and 3.1.1 halves are two sets of equal
+//! names; here they become one [`Client`] to hand publishes to and one
+//! [`Connection`] that takes [`Step`]s, so that the adapter is written once.
+//!
+//! What is relied on, each a test in `tests/link.rs`: `Outgoing::Publish` comes
+//! in the order of the requests; a packet identifier is free again with its
+//! PUBACK; events that came before an error are still in `state.events`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rumqttc::tokio_rustls::rustls::ClientConfig;
+use rumqttc::v5::mqttbytes::QoS as QosV5;
+use rumqttc::v5::mqttbytes::v5 as packet5;
+use rumqttc::{NetworkOptions, Outgoing, QoS, TlsConfiguration, Transport, v5};
+
+use super::error::Failure;
+use super::message::Message;
+use super::{Protocol, ROOM, Settings};
+
+/// For the TCP and TLS handshakes and CONNACK together.
+const CONNECT_TIMEOUT_S: u64 = 10;
+/// rumqttc refuses a shorter keep-alive on MQTT 5, and MQTT a longer one.
+const KEEP_ALIVE_S: (u64, u64) = (5, 65_535);
+/// We subscribe to nothing; no packet comes near this.
+const INCOMING_BYTES_MAX: u32 = 1024 * 1024;
+/// rumqttc's own limits on what we send: none, the adapter has checked.
+const OUTGOING_BYTES_MAX: usize = u32::MAX as usize;
+/// Least size of rumqttc's table of packet identifiers. The larger it is, the
+/// longer a missing PUBACK goes unnoticed by it and stalls nothing: rumqttc
+/// stops when an identifier comes round that is still in use.
+const PACKET_IDS_MIN: usize = 1_024;
+
+const CONTENT_TYPE: &str = "application/json";
+/// Constant until the backlog has a lane of its own.
+const LANE: &str = "live";
+
+/// What is read from files for one connection.
+#[derive(Debug, Default)]
+pub(super) struct Secrets {
+    pub(super) password: Option<String>,
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+/// Where publishes go.
+pub(super) enum Client {
+    V4(rumqttc::AsyncClient),
+    V5(v5::AsyncClient),
+}
+
+/// What must be polled. Never drop a [`Connection::step`] half done: a request
+/// taken and not yet written would be lost.
+pub(super) enum Connection {
+    V4(Box<rumqttc::EventLoop>),
+    V5 { event_loop: Box<v5::EventLoop>, keep_alive: Duration },
+}
+
+/// What happened on the connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Connected(Terms),
+    /// The oldest request not yet sent was sent with this packet identifier.
+    Sent(u16),
+    /// The oldest request not yet sent waits: its packet identifier is in use.
+    Collided(u16),
+    Puback {
+        pkid: u16,
+        code: u8,
+    },
+    Other,
+}
+
+/// The broker's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) session_present: bool,
+    pub(super) receive_max: u16,
+    /// Longest packet the broker takes, in bytes.
+    pub(super) packet_max: Option<u32>,
+    pub(super) takes_retained: bool,
+    pub(super) takes_qos_1: bool,
+}
+
+/// A new client and event loop. Nothing is sent before the first step.
+pub(super) fn open(settings: &Settings, secrets: Secrets) -> (Client, Connection) {
+    let requests_max = settings.inflight_max + ROOM;
+    match settings.protocol {
+        Protocol::V311 => {
+            let options = options_v4(settings, secrets);
+            let (client, mut event_loop) = rumqttc::AsyncClient::new(options, requests_max);
+            let mut network = NetworkOptions::new();
+            network.set_tcp_nodelay(true);
+            network.set_connection_timeout(CONNECT_TIMEOUT_S);
+            event_loop.set_network_options(network);
+            (Client::V4(client), Connection::V4(Box::new(event_loop)))
+        }
+        Protocol::V5 => {
+            let options = options_v5(settings, secrets);
+            let keep_alive = options.keep_alive();
+            let (client, event_loop) = v5::AsyncClient::new(options, requests_max);
+            (Client::V5(client), Connection::V5 { event_loop: Box::new(event_loop), keep_alive })
+        }
+    }
+}
+
+fn options_v4(settings: &Settings, secrets: Secrets) -> rumqttc::MqttOptions {
+    let host = settings.host.as_str();
+    let mut options = rumqttc::MqttOptions::new(&settings.client_id, host, settings.port);
+    options
+        .set_clean_session(true)
+        .set_keep_alive(keep_alive(settings))
+        .set_inflight(packet_ids(settings))
+        .set_max_packet_size(INCOMING_BYTES_MAX as usize, OUTGOING_BYTES_MAX);
+    let will = Message::will(settings);
+    options.set_last_will(rumqttc::LastWill::new(
+        will.topic,
+        will.payload,
+        QoS::AtLeastOnce,
+        will.is_retained,
+    ));
+    if let Some((username, password)) = login(settings, secrets.password) {
+        options.set_credentials(username, password);
+    }
+    if let Some(tls) = secrets.tls {
+        options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
+    }
+    options
+}
+
+fn options_v5(settings: &Settings, secrets: Secrets) -> v5::MqttOptions {
+    let host = settings.host.as_str();
+    let mut options = v5::MqttOptions::new(&settings.client_id, host, settings.port);
+    let mut network = NetworkOptions::new();
+    network.set_tcp_nodelay(true);
+    options
+        .set_clean_start(true)
+        .set_keep_alive(keep_alive(settings))
+        .set_outgoing_inflight_upper_limit(packet_ids(settings))
+        .set_max_packet_size(Some(INCOMING_BYTES_MAX))
+        .set_connection_timeout(CONNECT_TIMEOUT_S)
+        .set_network_options(network);
+    let will = Message::will(settings);
+    options.set_last_will(packet5::LastWill::new(
+        will.topic,
+        will.payload,
+        QosV5::AtLeastOnce,
+        will.is_retained,
+        None,
+    ));
+    if let Some((username, password)) = login(settings, secrets.password) {
+        options.set_credentials(username, password);
+    }
+    if let Some(tls) = secrets.tls {
+        options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
+    }
+    options
+}
+
+fn keep_alive(settings: &Settings) -> Duration {
+    let (least, most) = KEEP_ALIVE_S;
+    Duration::from_secs(settings.keep_alive.as_secs().clamp(least, most))
+}
+
+fn packet_ids(settings: &Settings) -> u16 {
+    let wanted = (2 * settings.inflight_max + ROOM).max(PACKET_IDS_MIN);
+    u16::try_from(wanted).unwrap_or(u16::MAX - 1)
+}
+
+/// rumqttc sends no field that is empty.
+fn login(settings: &Settings, password: Option<String>) -> Option<(String, String)> {
+    if settings.username.is_none() && password.is_none() {
+        return None;
+    }
+    Some((settings.username.clone().unwrap_or_default(), password.unwrap_or_default()))
+}
+
+impl Client {
+    /// Hands a QoS 1 publish over, without waiting. False when there is no room.
+    pub(super) fn publish(&self, message: Message) -> bool {
+        let Message { topic, payload, is_retained, key } = message;
+        match self {
+            Client::V4(client) => {
+                client.try_publish(topic, QoS::AtLeastOnce, is_retained, payload).is_ok()
+            }
+            Client::V5(client) => {
+                let qos = QosV5::AtLeastOnce;
+                let properties = properties(key);
+                client
+                    .try_publish_with_properties(topic, qos, is_retained, payload, properties)
+                    .is_ok()
+            }
+        }
+    }
+
+    /// Asks for a DISCONNECT after everything handed over. False when there is
+    /// no room.
+    pub(super) fn goodbye(&self) -> bool {
+        match self {
+            Client::V4(client) => client.try_disconnect().is_ok(),
+            Client::V5(client) => client.try_disconnect().is_ok(),
+        }
+    }
+
+    /// Bytes of the PUBLISH besides its payload, at most 6 too many: lengths of
+    /// lengths are counted at their longest.
+    pub(super) fn overhead(&self, message: &Message) -> u64 {
+        const TYPE_AND_LENGTH: usize = 1 + 4;
+        const PACKET_ID: usize = 2;
+        let properties = match self {
+            Client::V4(_) => 0,
+            Client::V5(_) => {
+                let lane = 1 + 2 + "lane".len() + 2 + LANE.len();
+                let key = message
+                    .key
+                    .as_ref()
+                    .map_or(0, |key| 1 + 2 + "tidegate-key".len() + 2 + key.len() + lane);
+                4 + 1 + 2 + CONTENT_TYPE.len() + key
+            }
+        };
+        (TYPE_AND_LENGTH + 2 + message.topic.len() + PACKET_ID + properties) as u64
+    }
+}
+
+fn properties(key: Option<String>) -> packet5::PublishProperties {
+    let user_properties = match key {
+        None => Vec::new(),
+        Some(key) => {
+            vec![("tidegate-key".to_owned(), key), ("lane".to_owned(), LANE.to_owned())]
+        }
+    };
+    packet5::PublishProperties {
+        user_properties,
+        content_type: Some(CONTENT_TYPE.to_owned()),
+        ..packet5::PublishProperties::default()
+    }
+}
+
+impl Connection {
+    /// Connects at the first call; then sends, receives and keeps alive until
+    /// there is something to tell.
+    pub(super) async fn step(&mut self) -> Result<Step, Failure> {
+        match self {
+            Connection::V4(event_loop) => Ok(step_v4(event_loop.poll().await?)),
+            Connection::V5 { event_loop, keep_alive } => {
+                let step = step_v5(event_loop.poll().await?);
+                // The broker may turn the keep-alive off; rumqttc would take
+                // that for "ping without pause".
+                if matches!(step, Step::Connected(_)) && event_loop.options.keep_alive().is_zero() {
+                    event_loop.options.set_keep_alive(*keep_alive);
+                }
+                Ok(step)
+            }
+        }
+    }
+
+    /// After an error: what had happened before it and was not told yet.
+    pub(super) fn leftovers(&mut self) -> Vec<Step> {
+        match self {
+            Connection::V4(event_loop) => event_loop.state.events.drain(..).map(step_v4).collect(),
+            Connection::V5 { event_loop, .. } => {
+                event_loop.state.events.drain(..).map(step_v5).collect()
+            }
+        }
+    }
+}
+
+fn step_v4(event: rumqttc::Event) -> Step {
+    match event {
+        rumqttc::Event::Outgoing(outgoing) => step_out(&outgoing),
+        rumqttc::Event::Incoming(rumqttc::Packet::PubAck(puback)) => {
+            Step::Puback { pkid: puback.pkid, code: 0 }
+        }
+        rumqttc::Event::Incoming(rumqttc::Packet::ConnAck(connack)) => Step::Connected(Terms {
+            session_present: connack.session_present,
+            receive_max: u16::MAX,
+            packet_max: None,
+            takes_retained: true,
+            takes_qos_1: true,
+        }),
+        rumqttc::Event::Incoming(_) => Step::Other,
+    }
+}
+
+fn step_v5(event: v5::Event) -> Step {
+    match event {
+        v5::Event::Outgoing(outgoing) => step_out(&outgoing),
+        v5::Event::Incoming(packet5::Packet::PubAck(puback)) => {
+            Step::Puback { pkid: puback.pkid, code: puback_code(puback.reason) }
+        }
+        v5::Event::Incoming(packet5::Packet::ConnAck(connack)) => {
+            let properties = connack.properties.as_ref();
+            Step::Connected(Terms {
+                session_present: connack.session_present,
+                receive_max: properties.and_then(|p| p.receive_max).unwrap_or(u16::MAX),
+                packet_max: properties.and_then(|p| p.max_packet_size),
+                takes_retained: properties.and_then(|p| p.retain_available) != Some(0),
+                takes_qos_1: properties.and_then(|p| p.max_qos) != Some(0),
+            })
+        }
+        v5::Event::Incoming(_) => Step::Other,
+    }
+}
+
+fn step_out(outgoing: &Outgoing) -> Step {
+    match outgoing {
+        Outgoing::Publish(pkid) => Step::Sent(*pkid),
+        Outgoing::AwaitAck(pkid) => Step::Collided(*pkid),
+        _ => Step::Other,
+    }
+}
+
+const fn puback_code(reason: packet5::PubAckReason) -> u8 {
+    use packet5::PubAckReason as R;
+    match reason {
+        R::Success => 0x00,
+        R::NoMatchingSubscribers => 0x10,
+        R::UnspecifiedError => 0x80,
+        R::ImplementationSpecificError => 0x83,
+        R::NotAuthorized => 0x87,
+        R::TopicNameInvalid => 0x90,
+        R::PacketIdentifierInUse => 0x91,
+        R::QuotaExceeded => 0x97,
+        R::PayloadFormatInvalid => 0x99,
+    }
+}

@@ -1,0 +1,278 @@
+//! The loop: gather inputs, read the clock once, let the core decide, carry out
+//! what it asks for.
+//!
+//! One task owns the agent. Nothing here waits for anything but inputs: the
+//! store and the link have room for all that the core's own bounds allow, and a
+//! source that must wait is simply not read from.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::telemetry::Telemetry;
+use crate::core::agent::Agent;
+use crate::core::id::ReceiptId;
+use crate::core::limits::TURN_INPUTS_MAX;
+use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
+use crate::core::time::{MonoTime, Span};
+use crate::host::HostClock;
+use crate::http::api::ReportRequest;
+use crate::http::status::{About, Report};
+use crate::source::SourceMessage;
+use crate::store::worker::Worker;
+
+/// Of a turn's inputs, so many are kept for the sources: a storm of PUBACKs
+/// must not keep new readings out.
+const SOURCE_INPUTS: usize = TURN_INPUTS_MAX / 2;
+
+/// A turn comes at least this often, for the watchdog and the status.
+const IDLE_TURN: Duration = Duration::from_secs(1);
+
+/// A deadline that has just passed is not worth less than the timer's grain.
+const TIMER_GRAIN: Duration = Duration::from_millis(1);
+
+/// Between two published reports.
+const REPORT_INTERVAL: Span = Span::from_millis(250);
+
+/// Between two signs of life asked of the store thread.
+const PING_INTERVAL: Span = Span::from_millis(900);
+
+/// The receiving ends of all that the driver hears.
+#[derive(Debug)]
+pub struct Inbox {
+    /// From all sources.
+    pub sources: mpsc::Receiver<SourceMessage>,
+    /// From the store thread.
+    pub store: mpsc::Receiver<StoreEvent>,
+    /// From the link task.
+    pub link: mpsc::Receiver<LinkEvent>,
+    /// From whoever wants a report of this moment.
+    pub requests: mpsc::Receiver<ReportRequest>,
+    /// Turns true once the sources have stopped.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// Where the driver sends what the core asks for.
+#[derive(Debug)]
+pub struct Outbox {
+    /// The store thread.
+    pub store: Worker,
+    /// The link task.
+    pub link: mpsc::Sender<LinkCommand>,
+    /// Logs and metrics.
+    pub telemetry: Telemetry,
+    /// The newest report.
+    pub reports: watch::Sender<Arc<Report>>,
+    /// Counts the turns, for the watchdog.
+    pub turns: Arc<AtomicU64>,
+}
+
+/// The loop and what it owns.
+pub struct Driver {
+    agent: Agent,
+    clock: Arc<HostClock>,
+    about: About,
+    inbox: Inbox,
+    outbox: Outbox,
+    receipts: HashMap<ReceiptId, oneshot::Sender<Outcome>>,
+    last_receipt: ReceiptId,
+    inputs: Vec<Input>,
+    effects: Vec<Effect>,
+    reported: MonoTime,
+    pinged: MonoTime,
+    is_stopping: bool,
+}
+
+/// How the loop ended.
+#[derive(Debug)]
+pub struct DriverEnd {
+    /// To be closed.
+    pub store: Worker,
+    /// Everything accepted is durable, and the broker has had its last word.
+    pub is_settled: bool,
+    /// Readings accepted that are not durable.
+    pub uncommitted: u64,
+    /// Readings that wait for the next start.
+    pub backlog: u64,
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("is_stopping", &self.is_stopping).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// A loop around `agent`; `effects` are those of its making.
+    pub fn new(
+        agent: Agent,
+        effects: Vec<Effect>,
+        clock: Arc<HostClock>,
+        about: About,
+        (inbox, outbox): (Inbox, Outbox),
+    ) -> Self {
+        Self {
+            agent,
+            clock,
+            about,
+            inbox,
+            outbox,
+            receipts: HashMap::new(),
+            last_receipt: ReceiptId(0),
+            inputs: Vec::with_capacity(TURN_INPUTS_MAX),
+            effects,
+            reported: MonoTime::default(),
+            pinged: MonoTime::default(),
+            is_stopping: false,
+        }
+    }
+
+    /// Turns until the agent has settled after a stop, or the store is gone.
+    /// May be dropped at any point: what is durable is durable, and nothing
+    /// else has been promised.
+    pub async fn run(mut self) -> DriverEnd {
+        let mut is_store_there = self.turn();
+        while is_store_there && !self.agent.is_settled() {
+            self.wait().await;
+            self.gather();
+            is_store_there = self.turn();
+        }
+        let now = self.clock.now();
+        let status = self.agent.status(&now);
+        self.publish_report(&now);
+        DriverEnd {
+            store: self.outbox.store,
+            is_settled: self.agent.is_settled(),
+            uncommitted: status.uncommitted,
+            backlog: status.backlog,
+        }
+    }
+
+    /// Waits for the first input of a turn, or its deadline.
+    async fn wait(&mut self) {
+        let sleep = self.sleep();
+        let accepts = self.agent.accepts_readings();
+        let inbox = &mut self.inbox;
+        tokio::select! {
+            Some(event) = inbox.store.recv() => self.inputs.push(Input::Store(event)),
+            Some(event) = inbox.link.recv() => self.inputs.push(Input::Link(event)),
+            Some(request) = inbox.requests.recv() => self.answer(request),
+            Some(message) = inbox.sources.recv(), if accepts => self.take_message(message),
+            Ok(()) = inbox.stop.changed(), if !self.is_stopping => {}
+            () = tokio::time::sleep(sleep) => {}
+        }
+    }
+
+    fn sleep(&self) -> Duration {
+        let Some(deadline) = self.agent.next_deadline() else { return IDLE_TURN };
+        let now = crate::host::kernel_clock::mono();
+        deadline.since(now).to_std().clamp(TIMER_GRAIN, IDLE_TURN)
+    }
+
+    /// Takes what else is there, up to the bounds of a turn.
+    fn gather(&mut self) {
+        while self.inputs.len() < TURN_INPUTS_MAX - SOURCE_INPUTS {
+            if let Ok(event) = self.inbox.store.try_recv() {
+                self.inputs.push(Input::Store(event));
+            } else if let Ok(event) = self.inbox.link.try_recv() {
+                self.inputs.push(Input::Link(event));
+            } else {
+                break;
+            }
+        }
+        while let Ok(request) = self.inbox.requests.try_recv() {
+            self.answer(request);
+        }
+        let accepts = self.agent.accepts_readings();
+        while accepts && self.inputs.len() < TURN_INPUTS_MAX {
+            let Ok(message) = self.inbox.sources.try_recv() else { break };
+            self.take_message(message);
+        }
+        let is_drained = self.inbox.sources.is_empty() || !accepts;
+        if *self.inbox.stop.borrow() && !self.is_stopping && is_drained {
+            self.is_stopping = true;
+            self.inputs.push(Input::Stop);
+        }
+    }
+
+    fn take_message(&mut self, message: SourceMessage) {
+        let SourceMessage { mut batch, receipt } = message;
+        if let Some(receipt) = receipt {
+            self.last_receipt = ReceiptId(self.last_receipt.0 + 1);
+            self.receipts.insert(self.last_receipt, receipt);
+            batch.receipt = Some(self.last_receipt);
+        }
+        self.inputs.push(Input::Readings(batch));
+    }
+
+    /// One turn. False when the store thread is gone.
+    fn turn(&mut self) -> bool {
+        let now = self.clock.now();
+        for input in self.inputs.drain(..) {
+            self.agent.handle(&now, input, &mut self.effects);
+        }
+        self.agent.end_turn(&now, &mut self.effects);
+        let mut is_store_there = true;
+        let mut effects = std::mem::take(&mut self.effects);
+        for effect in effects.drain(..) {
+            is_store_there &= self.carry_out(effect, &now);
+        }
+        // Its memory is used again.
+        self.effects = effects;
+        self.outbox.telemetry.sweep(now.mono);
+        if now.mono.since(self.pinged) >= PING_INTERVAL {
+            self.outbox.store.ping();
+            self.pinged = now.mono;
+        }
+        if now.mono.since(self.reported) >= REPORT_INTERVAL {
+            self.publish_report(&now);
+        }
+        self.outbox.turns.fetch_add(1, Ordering::Relaxed);
+        is_store_there
+    }
+
+    /// False when the store thread is gone.
+    fn carry_out(&mut self, effect: Effect, now: &Now) -> bool {
+        match effect {
+            Effect::Commit(commit) => return self.outbox.store.commit(commit).is_ok(),
+            Effect::Fetch(fetch) => return self.outbox.store.fetch(fetch).is_ok(),
+            Effect::Remove(segment) => return self.outbox.store.remove(segment).is_ok(),
+            Effect::Link(command) => {
+                // There is room for more than the in-flight bound; if the task
+                // is gone the process is about to end.
+                if let Err(error) = self.outbox.link.try_send(command) {
+                    tracing::error!(%error, "the link takes no commands");
+                }
+            }
+            Effect::Receipt(id, outcome) => {
+                // A source that hung up meanwhile needs no answer.
+                if let Some(receipt) = self.receipts.remove(&id) {
+                    let _ = receipt.send(outcome);
+                }
+            }
+            Effect::Notice(notice) => self.outbox.telemetry.take(notice, now.mono),
+        }
+        true
+    }
+
+    fn answer(&mut self, request: ReportRequest) {
+        let now = self.clock.now();
+        self.publish_report(&now);
+        // Whoever asked may have given up.
+        let _ = request.send(Arc::clone(&self.outbox.reports.borrow()));
+    }
+
+    fn publish_report(&mut self, now: &Now) {
+        let report = Report::new(&self.about, &self.agent.status(now), now);
+        self.outbox.reports.send_replace(Arc::new(report));
+        self.reported = now.mono;
+    }
+}
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+//! The loop with the real core and the real store, and a broker of ten lines.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tokio::time::timeout;
+
+use super::*;
+use crate::core::agent::{Settings, SourceSettings, WhenFull};
+use crate::core::id::{BootId, SourceId};
+use crate::core::reading::{Quality, Reading, Series, Value};
+use crate::core::seam::{Batch, DownCause, PublishBody};
+use crate::host::disk;
+use crate::http::metrics::Metrics;
+use crate::store;
+
+/// Generous: only a hang reaches it.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+struct Rig {
+    messages: mpsc::Sender<SourceMessage>,
+    commands: mpsc::Receiver<LinkCommand>,
+    link_events: mpsc::Sender<LinkEvent>,
+    requests: mpsc::Sender<ReportRequest>,
+    stop: watch::Sender<bool>,
+    clock: Arc<HostClock>,
+    driver: tokio::task::JoinHandle<DriverEnd>,
+}
+
+fn settings() -> Settings {
+    Settings {
+        commit_interval: Span::from_millis(5),
+        commit_bytes: 256 * 1024,
+        quota_bytes: 1 << 30,
+        reserve_bytes: 0,
+        when_full: WhenFull::DropOldest,
+        inflight_max: 100,
+        ack_timeout: Span::from_secs(60),
+        backoff: (Span::from_millis(10), Span::from_secs(1)),
+        frontier_interval: Span::from_secs(60),
+        sources: BTreeMap::from([(SourceId::new("press"), SourceSettings::DEFAULT)]),
+    }
+}
+
+fn rig(data_dir: &Path) -> Rig {
+    let (store_events, store_inbox) = mpsc::channel(16);
+    let options = store::Options {
+        data_dir: data_dir.to_owned(),
+        segment_bytes: store::SEGMENT_BYTES,
+        probe_free: disk::free_bytes,
+    };
+    let pass_on = Box::new(move |event| {
+        let _ = store_events.blocking_send(event);
+    });
+    let (store, recovered) = store::worker::spawn(options, pass_on).unwrap();
+    let clock = Arc::new(HostClock::new(BootId::default()));
+    let now = clock.now();
+    let about = About {
+        gateway: "gw-07".to_owned(),
+        uplink: "main".to_owned(),
+        started: (now.mono, now.clock.wall),
+        quota_bytes: 1 << 30,
+        reserve_bytes: 0,
+        inflight_max: 100,
+    };
+    let mut effects = Vec::new();
+    let agent = Agent::new(settings(), recovered, 7, &now, &mut effects);
+    let first = Report::new(&about, &agent.status(&now), &now);
+    let (messages, sources) = mpsc::channel(16);
+    let (link_events, link) = mpsc::channel(1024);
+    let (requests, request_inbox) = mpsc::channel(16);
+    let (stop, stop_seen) = watch::channel(false);
+    let (link_out, commands) = mpsc::channel(1024);
+    let inbox =
+        Inbox { sources, store: store_inbox, link, requests: request_inbox, stop: stop_seen };
+    let outbox = Outbox {
+        store,
+        link: link_out,
+        telemetry: Telemetry::new(Arc::new(Metrics::new("main"))),
+        reports: watch::channel(Arc::new(first)).0,
+        turns: Arc::default(),
+    };
+    let driver = Driver::new(agent, effects, Arc::clone(&clock), about, (inbox, outbox));
+    let driver = tokio::spawn(driver.run());
+    Rig { messages, commands, link_events, requests, stop, clock, driver }
+}
+
+fn batch(clock: &HostClock, readings: usize) -> Batch {
+    let series =
+        Arc::new(Series { entity: "pump-7".into(), property: "pressure".into(), unit: None });
+    let reading = Reading {
+        series,
+        value: Value::F64(412.5),
+        quality: Quality::Good,
+        quality_detail: None,
+        device_time: None,
+        id: None,
+    };
+    Batch {
+        source: SourceId::new("press"),
+        arrival: clock.arrival(),
+        readings: vec![reading; readings],
+        refused: Vec::new(),
+        receipt: None,
+    }
+}
+
+impl Rig {
+    /// Hands a batch in and waits for its receipt.
+    async fn deliver(&self, readings: usize) -> Outcome {
+        let (receipt, outcome) = oneshot::channel();
+        let batch = batch(&self.clock, readings);
+        self.messages.send(SourceMessage { batch, receipt: Some(receipt) }).await.unwrap();
+        timeout(DEADLINE, outcome).await.unwrap().unwrap()
+    }
+
+    async fn report(&self) -> Arc<Report> {
+        let (answer, report) = oneshot::channel();
+        self.requests.send(answer).await.unwrap();
+        timeout(DEADLINE, report).await.unwrap().unwrap()
+    }
+
+    async fn command(&mut self) -> LinkCommand {
+        timeout(DEADLINE, self.commands.recv()).await.unwrap().unwrap()
+    }
+
+    /// Stops the loop and closes its store.
+    async fn end(self) -> DriverEnd {
+        self.stop.send_replace(true);
+        timeout(DEADLINE, self.driver).await.unwrap().unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_means_durable_and_a_stop_leaves_nothing_uncommitted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = rig(dir.path());
+    assert_eq!(rig.command().await, LinkCommand::Connect);
+    let (reason, cause) = ("refused".to_owned(), DownCause::Refused);
+    rig.link_events.send(LinkEvent::Down { reason, cause, draw: u64::MAX }).await.unwrap();
+    assert_eq!(rig.deliver(3).await, Outcome::Durable);
+    let report = rig.report().await;
+    assert_eq!((report.sources[0].accepted, report.sources[0].stored), (3, 3));
+    // Without a receipt, and left in the queue when the stop comes.
+    let batch = batch(&rig.clock, 2);
+    rig.messages.send(SourceMessage { batch, receipt: None }).await.unwrap();
+    let end = rig.end().await;
+    assert_eq!((end.is_settled, end.uncommitted, end.backlog), (true, 0, 5));
+    end.store.close_and_join();
+    let stats = store::inspect::stats(dir.path()).unwrap();
+    assert_eq!(stats.entries, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_broker_everything_is_acknowledged_and_it_hears_a_last_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = rig(dir.path());
+    assert_eq!(rig.command().await, LinkCommand::Connect);
+    let up = LinkEvent::Up { receive_max: 100, session_present: false };
+    rig.link_events.send(up).await.unwrap();
+    let mut commands = std::mem::replace(&mut rig.commands, mpsc::channel(1).1);
+    let events = rig.link_events.clone();
+    let broker = tokio::spawn(async move {
+        let (mut entries, mut is_online) = (0, None);
+        while let Some(command) = commands.recv().await {
+            let LinkCommand::Publish(publish) = command else { break };
+            match publish.body {
+                PublishBody::Entry(_) => entries += 1,
+                PublishBody::Status(status) => is_online = Some(status.is_online),
+                PublishBody::Frontier(_) => {}
+            }
+            events.send(LinkEvent::Puback { id: publish.id, code: 0 }).await.unwrap();
+        }
+        (entries, is_online)
+    });
+    for _ in 0..10 {
+        assert_eq!(rig.deliver(50).await, Outcome::Durable);
+    }
+    let caught_up = async {
+        while rig.report().await.sources[0].acknowledged < 500 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(DEADLINE, caught_up).await.unwrap();
+    let end = rig.end().await;
+    assert_eq!((end.is_settled, end.uncommitted, end.backlog), (true, 0, 0));
+    end.store.close_and_join();
+    assert_eq!(timeout(DEADLINE, broker).await.unwrap().unwrap(), (500, Some(false)));
+}

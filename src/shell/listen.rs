@@ -1,0 +1,108 @@
+//! Where the HTTP API answers: the configured address and the control socket.
+//! Neither is worth stopping the agent for: what cannot be had is said, and the
+//! agent does its work.
+
+use std::fs::Permissions;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::task::JoinHandle;
+
+use crate::http::api::{self, Api};
+
+/// The name of the control socket in the data directory.
+pub const SOCKET_NAME: &str = "control.sock";
+
+/// The running listeners.
+#[derive(Debug)]
+pub struct Listening {
+    /// The bound address, if it could be had.
+    pub address: Option<SocketAddr>,
+    socket: Option<PathBuf>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// Starts what can be started.
+pub async fn start(address: Option<SocketAddr>, data_dir: &Path, api: Api) -> Listening {
+    let mut listening = Listening { address: None, socket: None, tasks: Vec::new() };
+    if let Some(wanted) = address {
+        match TcpListener::bind(wanted).await {
+            Ok(listener) => {
+                listening.address = listener.local_addr().ok();
+                let app = api::router(api.clone());
+                listening.tasks.push(tokio::spawn(async move {
+                    report(axum::serve(listener, app).await);
+                }));
+            }
+            Err(error) => tracing::error!(address = %wanted, %error, "http.listen cannot be bound"),
+        }
+    }
+    let path = data_dir.join(SOCKET_NAME);
+    match bind_socket(&path) {
+        Ok(listener) => {
+            let app = api::router(api);
+            listening.tasks.push(tokio::spawn(async move {
+                report(axum::serve(listener, app).await);
+            }));
+            listening.socket = Some(path);
+        }
+        Err(error) => {
+            let path = path.display();
+            tracing::error!(%path, %error, "the control socket cannot be bound");
+        }
+    }
+    listening
+}
+
+impl Listening {
+    /// Ends the listeners and takes the socket away.
+    pub fn stop(&mut self) {
+        for task in self.tasks.drain(..) {
+            task.abort();
+        }
+        if let Some(path) = self.socket.take() {
+            // A socket left behind is replaced at the next start.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The lock on the data directory is ours, so that a socket found here belongs
+/// to nobody any more. Bound under another name first: it must not be open to
+/// others for even a moment.
+fn bind_socket(path: &Path) -> io::Result<UnixListener> {
+    let fresh = path.with_extension("new");
+    match std::fs::remove_file(&fresh) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&fresh)?;
+    std::fs::set_permissions(&fresh, Permissions::from_mode(0o600))?;
+    std::fs::rename(&fresh, path)?;
+    Ok(listener)
+}
+
+fn report(end: io::Result<()>) {
+    if let Err(error) = end {
+        tracing::error!(%error, "a listener ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_socket_is_the_owners_alone_and_replaces_a_stale_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(SOCKET_NAME);
+        std::fs::write(&path, "stale").unwrap();
+        let _listener = bind_socket(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        tokio::net::UnixStream::connect(&path).await.unwrap();
+    }
+}

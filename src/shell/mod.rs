@@ -1,0 +1,14 @@
+//! The thin shell around the core: the loop that carries out its effects, the
+//! wiring, the telemetry.
+
+pub mod driver;
+pub mod listen;
+pub mod lock;
+pub mod offline;
+pub mod run;
+pub mod telemetry;
+pub mod throttle;
+mod watchdog;
+mod wiring;
+
+pub use crate::http::status::Report;

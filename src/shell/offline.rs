@@ -1,0 +1,31 @@
+//! The journal as text, for when no agent runs on it.
+
+use std::path::Path;
+
+use crate::core::id::Offset;
+use crate::core::reading::Entry;
+use crate::store::{StoreError, inspect};
+use crate::wire::json;
+
+/// Hands every readable entry from the offset `from` on to `show`, as the JSON
+/// line that the uplink would send.
+///
+/// # Errors
+/// The journal is in use, or cannot be read.
+pub fn cat(
+    data_dir: &Path,
+    gateway: &str,
+    from: u64,
+    mut show: impl FnMut(&[u8]),
+) -> Result<(), StoreError> {
+    let mut line = Vec::new();
+    inspect::cat(data_dir, Offset(from), |_, entry| {
+        line.clear();
+        match &entry {
+            Entry::Reading(record) => json::reading(gateway, record, &mut line),
+            Entry::Gap(gap) => json::gap(gateway, gap, &mut line),
+        }
+        line.push(b'\n');
+        show(&line);
+    })
+}

@@ -1,0 +1,337 @@
+//! Builds the agent from its configuration, wires it, watches over it, and
+//! stops it in phases.
+//!
+//! A stop: sources stop and hand over what they hold; the core commits it and
+//! waits for PUBACKs; the broker gets a last word; the store is closed. Each
+//! phase has a deadline. A crash at any point costs nothing but repeats, so a
+//! phase that is late is left behind.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::Report;
+use super::driver::{Driver, DriverEnd, Inbox, Outbox};
+use super::listen::{self, Listening};
+use super::lock::{Lock, LockError};
+use super::telemetry::Telemetry;
+use super::watchdog::{self, Watched};
+use super::wiring;
+use crate::config::Config;
+use crate::core::agent::Agent;
+use crate::core::id::BootId;
+use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
+use crate::core::seam::{LinkEvent, Recovered, StoreEvent};
+use crate::host::signal::{Request, Signals};
+use crate::host::{self, HostClock};
+use crate::http::api::{Api, ReportRequest};
+use crate::http::metrics::Metrics;
+use crate::link::{self, LinkHandle};
+use crate::source::{self, SourceError, SourceHandle, SourceMessage};
+use crate::store::worker::Worker;
+use crate::store::{self, OpenError};
+
+/// For the sources to hand over what they hold.
+const SOURCES_WITHIN: Duration = Duration::from_secs(2);
+/// For the last commit, the PUBACKs and the last word.
+const SETTLE_WITHIN: Duration = Duration::from_secs(3);
+/// For the goodbye to the broker.
+const GOODBYE_WITHIN: Duration = Duration::from_millis(1_500);
+/// For closing the store.
+const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// Why the agent did not start; for people.
+#[derive(Debug)]
+pub enum StartupError {
+    /// The data directory cannot be made.
+    DataDir {
+        /// Which.
+        path: PathBuf,
+        /// What went wrong.
+        error: io::Error,
+    },
+    /// The data directory is in use, or its lock file is out of reach.
+    Lock(LockError),
+    /// The journal cannot be opened.
+    Store(OpenError),
+    /// A source cannot start.
+    Source {
+        /// Its name.
+        name: String,
+        /// What went wrong.
+        error: SourceError,
+    },
+    /// A value of the configuration is wrong: which, and how.
+    Config(String),
+    /// The system refuses signal handlers.
+    Signals(io::Error),
+}
+
+impl fmt::Display for StartupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartupError::DataDir { path, error } => {
+                write!(f, "gateway.data_dir: {}: {error}", path.display())
+            }
+            StartupError::Lock(error) => error.fmt(f),
+            StartupError::Store(error) => write!(f, "the journal cannot be opened: {error}"),
+            StartupError::Source { name, error } => write!(f, "source {name}: {error}"),
+            StartupError::Config(problem) => f.write_str(problem),
+            StartupError::Signals(error) => write!(f, "signals cannot be handled: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartupError {}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// Everything accepted is on disk.
+    pub is_durable: bool,
+    /// Readings that wait for the next start.
+    pub backlog: u64,
+    /// The store thread ended by itself: a bug, reported by the panic hook.
+    pub is_broken: bool,
+}
+
+/// A running agent.
+#[derive(Debug)]
+pub struct Running {
+    /// The newest report; at most a second old while the agent turns.
+    pub reports: watch::Receiver<Arc<Report>>,
+    /// Where sources listen, by name.
+    pub sources: Vec<(String, SocketAddr)>,
+    /// Where HTTP answers; `None` when the address could not be had.
+    pub http: Option<SocketAddr>,
+    /// Asks the driver for a report of this moment.
+    pub requests: mpsc::Sender<ReportRequest>,
+    handles: Vec<(String, SourceHandle)>,
+    sources_stop: watch::Sender<bool>,
+    driver_stop: watch::Sender<bool>,
+    driver: JoinHandle<DriverEnd>,
+    link: LinkHandle,
+    listening: Listening,
+    watchdog: JoinHandle<()>,
+    _lock: Lock,
+}
+
+/// Runs the agent until a signal ends it. A second one ends it at once.
+///
+/// # Errors
+/// What keeps it from starting.
+pub async fn run(config: Config) -> Result<RunEnd, StartupError> {
+    let mut signals = Signals::new().map_err(StartupError::Signals)?;
+    let mut running = start(config).await?;
+    host::systemd::ready();
+    tracing::info!("ready");
+    loop {
+        tokio::select! {
+            request = signals.next() => match request {
+                Request::Stop => break,
+                Request::Reload => tracing::warn!(
+                    "the configuration is not read again while running: restart to apply it"
+                ),
+            },
+            // The driver ends by itself only when the store thread is gone.
+            end = &mut running.driver => return Ok(broken(end.ok())),
+        }
+    }
+    host::systemd::stopping();
+    tracing::info!("stopping");
+    let mut reports = running.reports.clone();
+    tokio::select! {
+        end = running.stop() => Ok(end),
+        () = second_stop(&mut signals) => Ok(hurried(&reports.borrow_and_update())),
+    }
+}
+
+async fn second_stop(signals: &mut Signals) {
+    while signals.next().await != Request::Stop {}
+    tracing::warn!("asked twice: stopping at once");
+}
+
+fn broken(end: Option<DriverEnd>) -> RunEnd {
+    let (uncommitted, backlog) = end.map_or((0, 0), |end| (end.uncommitted, end.backlog));
+    RunEnd { is_durable: uncommitted == 0, backlog, is_broken: true }
+}
+
+/// By the newest report, a moment old.
+fn hurried(report: &Report) -> RunEnd {
+    let journal = &report.journal;
+    let is_durable = journal.uncommitted == 0;
+    RunEnd { is_durable, backlog: journal.readings, is_broken: false }
+}
+
+/// Starts the agent, in this process, on this runtime.
+///
+/// # Errors
+/// What keeps it from starting. Neither broken data nor an absent broker does.
+pub async fn start(config: Config) -> Result<Running, StartupError> {
+    let link_settings = wiring::link_settings(&config)?;
+    let clock = Arc::new(HostClock::new(boot_id()));
+    let lock = claim(&config, &clock)?;
+    let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
+    let (store, recovered) = open_store(&config, store_events).await?;
+    let about = wiring::about(&config, &clock);
+    let metrics = Arc::new(Metrics::new(&about.uplink));
+    let mut effects = Vec::new();
+    let now = clock.now();
+    let nonce = host::draw() as u32;
+    let agent = Agent::new(config.agent_settings(), recovered, nonce, &now, &mut effects);
+    let first = Report::new(&about, &agent.status(&now), &now);
+
+    let (link_events, link_inbox) = mpsc::channel::<LinkEvent>(EVENT_QUEUE_MAX);
+    let link = link::spawn(link_settings, link_events, host::draw);
+    let (messages, source_inbox) = mpsc::channel(SOURCE_QUEUE_MAX);
+    let (sources_stop, stop_seen) = watch::channel(false);
+    let (driver_stop, driver_stop_seen) = watch::channel(false);
+    let (requests, request_inbox) = mpsc::channel(16);
+    let (reports_out, reports) = watch::channel(Arc::new(first));
+    let turns = Arc::new(AtomicU64::new(0));
+    let heartbeat = store.heartbeat();
+
+    let inbox = Inbox {
+        sources: source_inbox,
+        store: store_inbox,
+        link: link_inbox,
+        requests: request_inbox,
+        stop: driver_stop_seen,
+    };
+    let outbox = Outbox {
+        store,
+        link: link.commands.clone(),
+        telemetry: Telemetry::new(Arc::clone(&metrics)),
+        reports: reports_out,
+        turns: Arc::clone(&turns),
+    };
+    let driver = Driver::new(agent, effects, Arc::clone(&clock), about, (inbox, outbox));
+    let driver = tokio::spawn(driver.run());
+    let watched = Watched { turns, heartbeat, reports: reports.clone() };
+    let watchdog = tokio::spawn(watchdog::run(watched));
+    let api = Api { requests: requests.clone(), metrics };
+    let listening =
+        listen::start(wiring::http_address(&config), wiring::data_dir(&config), api).await;
+
+    let mut running = Running {
+        reports,
+        sources: Vec::new(),
+        http: listening.address,
+        requests,
+        handles: Vec::new(),
+        sources_stop,
+        driver_stop,
+        driver,
+        link,
+        listening,
+        watchdog,
+        _lock: lock,
+    };
+    if let Err(error) = running.start_sources(&config, &messages, &clock, &stop_seen).await {
+        running.stop().await;
+        return Err(error);
+    }
+    Ok(running)
+}
+
+/// Without it the readings still have their wall times.
+fn boot_id() -> BootId {
+    host::boot::boot_id().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the boot id cannot be read");
+        BootId::default()
+    })
+}
+
+fn claim(config: &Config, clock: &HostClock) -> Result<Lock, StartupError> {
+    let path = wiring::data_dir(config);
+    std::fs::create_dir_all(path)
+        .map_err(|error| StartupError::DataDir { path: path.to_owned(), error })?;
+    Lock::take(path, clock.now().clock.wall).map_err(StartupError::Lock)
+}
+
+async fn open_store(
+    config: &Config,
+    events: mpsc::Sender<StoreEvent>,
+) -> Result<(Worker, Recovered), StartupError> {
+    let options = wiring::store_options(config);
+    let pass_on = Box::new(move |event| {
+        // The driver is gone only when the process ends.
+        let _ = events.blocking_send(event);
+    });
+    // Recovery reads the disk: not on this runtime's threads.
+    let opened = tokio::task::spawn_blocking(move || store::worker::spawn(options, pass_on)).await;
+    opened.unwrap_or(Err(OpenError::Thread)).map_err(StartupError::Store)
+}
+
+impl Running {
+    async fn start_sources(
+        &mut self,
+        config: &Config,
+        messages: &mpsc::Sender<SourceMessage>,
+        clock: &Arc<HostClock>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<(), StartupError> {
+        for settings in wiring::sources(config) {
+            let name = wiring::source_name(settings);
+            let clock = Arc::clone(clock);
+            let arrivals: source::ArrivalClock = Arc::new(move || clock.arrival());
+            let handle = source::spawn(settings, messages.clone(), arrivals, stop.clone())
+                .await
+                .map_err(|error| StartupError::Source { name: name.clone(), error })?;
+            if let Some(address) = handle.address() {
+                self.sources.push((name.clone(), address));
+            }
+            self.handles.push((name, handle));
+        }
+        Ok(())
+    }
+
+    /// Stops in phases; below eight seconds whatever hangs.
+    pub async fn stop(mut self) -> RunEnd {
+        self.sources_stop.send_replace(true);
+        let sources = async {
+            for (name, handle) in self.handles.drain(..) {
+                handle.join().await;
+                tracing::debug!(name, "the source has stopped");
+            }
+        };
+        if timeout(SOURCES_WITHIN, sources).await.is_err() {
+            tracing::warn!("a source does not stop: left behind");
+        }
+        self.driver_stop.send_replace(true);
+        let end = match timeout(SETTLE_WITHIN, &mut self.driver).await {
+            Ok(end) => end.ok(),
+            Err(_) => {
+                self.driver.abort();
+                None
+            }
+        };
+        let report = Arc::clone(&self.reports.borrow());
+        self.listening.stop();
+        self.watchdog.abort();
+        if timeout(GOODBYE_WITHIN, self.link.stop()).await.is_err() {
+            tracing::debug!("the broker does not say goodbye");
+        }
+        let Some(end) = end else {
+            tracing::warn!(
+                "the agent did not settle in time: what waits goes out at the next start"
+            );
+            return hurried(&report);
+        };
+        let close = tokio::task::spawn_blocking(|| end.store.close_and_join());
+        if timeout(CLOSE_WITHIN, close).await.is_err() {
+            tracing::warn!("the store does not close: the next start recovers it");
+        }
+        let (is_settled, backlog) = (end.is_settled, end.backlog);
+        tracing::info!(is_settled, backlog, "stopped");
+        RunEnd { is_durable: end.uncommitted == 0, backlog, is_broken: false }
+    }
+}

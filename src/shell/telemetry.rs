@@ -1,0 +1,184 @@
+//! [`Notice`] to log lines and metrics, in one exhaustive match: a new fact of
+//! the core does not compile before it has its place here.
+//!
+//! One fact, one line. What can repeat goes through the [`Throttle`].
+
+use std::sync::Arc;
+
+use tracing::{error, info, warn};
+
+use super::throttle::{INTERVAL, Throttle};
+use crate::core::reading::GapRecord;
+use crate::core::seam::{DownCause, Notice};
+use crate::core::time::{MonoTime, Span};
+use crate::http::metrics::Metrics;
+use crate::http::status::{code_meaning, full_word};
+
+/// Where notices go.
+#[derive(Debug)]
+pub struct Telemetry {
+    metrics: Arc<Metrics>,
+    throttle: Throttle,
+    swept: MonoTime,
+}
+
+impl Telemetry {
+    /// Counts into `metrics`; logs through `tracing`.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, throttle: Throttle::default(), swept: MonoTime::default() }
+    }
+
+    /// Says what was counted and not said for a minute. Cheap: looks at most
+    /// once a second.
+    pub fn sweep(&mut self, now: MonoTime) {
+        if now.since(self.swept) < Span::from_secs(1) {
+            return;
+        }
+        self.swept = now;
+        for (cause, count) in self.throttle.overdue(now) {
+            info!(cause, count, "repeated within the last {:.0} s", INTERVAL.as_secs_f64());
+        }
+    }
+
+    /// Takes one fact.
+    pub fn take(&mut self, notice: Notice, now: MonoTime) {
+        match notice {
+            Notice::Committed { entries: _, took } => self.metrics.committed(took),
+            Notice::Acknowledged { took } => self.metrics.acknowledged(took),
+            Notice::Lag { source, min, max, count } => {
+                self.metrics.lag(source.as_str(), min, max, count);
+            }
+            Notice::EpochStarted { epoch, reason } => {
+                info!(%epoch, reason, "a new numbering begins");
+            }
+            Notice::CommitFailed { attempts, reason, retry_in } => {
+                if let Some(unsaid) = self.throttle.admit("commit failed", now) {
+                    error!(reason, attempts, %retry_in, unsaid, "a commit failed");
+                }
+            }
+            Notice::StoreHealed { attempts } => {
+                self.throttle.clear("commit failed");
+                info!(attempts, "the store works again");
+            }
+            Notice::LinkUp { .. }
+            | Notice::LinkDown { .. }
+            | Notice::ConnectFailed { .. }
+            | Notice::BacklogDrained { .. }
+            | Notice::AckTimeout { .. } => self.link(notice, now),
+            Notice::SourceHeld { source, code, retry_in } => {
+                if let Some(unsaid) = self.throttle.admit(&held_cause(source.as_str()), now) {
+                    let meaning = code_meaning(code);
+                    let code = format!("{code:#04x}");
+                    warn!(%source, code, meaning, %retry_in, unsaid, "the broker refuses a source");
+                }
+            }
+            Notice::SourceReleased { source } => {
+                self.throttle.clear(&held_cause(source.as_str()));
+                info!(%source, "the broker takes the source again");
+            }
+            Notice::Gap(gap) => self.gap(&gap, now),
+            Notice::Full { used_bytes, free_bytes, limit } => {
+                if let Some(unsaid) = self.throttle.admit("full", now) {
+                    let limit = full_word(limit);
+                    warn!(limit, used_bytes, free_bytes, unsaid, "the buffer is full");
+                }
+            }
+            Notice::Room { refused } => info!(refused, "the buffer has room again"),
+            Notice::Damaged { reason } => {
+                if let Some(unsaid) = self.throttle.admit("damaged", now) {
+                    error!(reason, unsaid, "damage in the journal");
+                }
+            }
+            Notice::ImplausibleTime { source, count } => {
+                self.metrics.implausible(source.as_str(), count);
+                let cause = format!("implausible time of {source}");
+                if let Some(unsaid) = self.throttle.admit(&cause, now) {
+                    warn!(%source, count, unsaid, "event times in the future or far past");
+                }
+            }
+            Notice::Quarantined { source, kind, reason, count } => {
+                self.metrics.quarantined(source.as_str(), kind, count);
+                let cause = format!("{kind} from {source}");
+                if let Some(unsaid) = self.throttle.admit(&cause, now) {
+                    warn!(%source, kind, reason, count, unsaid, "inputs went to the quarantine");
+                }
+            }
+            Notice::ClockChanged { from, to } => {
+                let (from, to) = (from.as_str(), to.as_str());
+                info!(from, to, "the state of the clock changed");
+            }
+        }
+    }
+
+    fn link(&mut self, notice: Notice, now: MonoTime) {
+        match notice {
+            Notice::LinkUp { down_for, backlog, session_present } => {
+                if let Some(down_for) = down_for {
+                    self.metrics.reconnected();
+                    info!(%down_for, backlog, session_present, "the uplink is up again");
+                } else {
+                    info!(backlog, session_present, "the uplink is up");
+                }
+            }
+            Notice::LinkDown { reason, cause, backlog } => {
+                let cause = cause_word(cause);
+                if let Some(unsaid) = self.throttle.admit(&format!("link down: {cause}"), now) {
+                    warn!(cause, reason, backlog, unsaid, "the uplink is down");
+                }
+            }
+            Notice::ConnectFailed { attempts, reason, cause, retry_in, backlog } => {
+                let cause = cause_word(cause);
+                if let Some(unsaid) = self.throttle.admit(&format!("connect: {cause}"), now) {
+                    warn!(
+                        cause,
+                        reason,
+                        attempts,
+                        %retry_in,
+                        backlog,
+                        unsaid,
+                        "the uplink cannot connect"
+                    );
+                }
+            }
+            Notice::BacklogDrained { sent, took } => {
+                if let Some(unsaid) = self.throttle.admit("backlog drained", now) {
+                    info!(sent, %took, unsaid, "the backlog is drained");
+                }
+            }
+            Notice::AckTimeout { oldest } => {
+                if let Some(unsaid) = self.throttle.admit("puback overdue", now) {
+                    warn!(%oldest, unsaid, "no PUBACK for too long: the connection is given up");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn gap(&mut self, gap: &GapRecord, now: MonoTime) {
+        let reason = gap.reason.as_str();
+        let source = &gap.source;
+        let count = gap.last_seq.map_or(1, |last| last.0.saturating_sub(gap.first_seq.0) + 1);
+        self.metrics.evicted(source.as_str(), reason, count);
+        if let Some(unsaid) = self.throttle.admit(&format!("gap of {source}: {reason}"), now) {
+            let (first_seq, last_seq) = (gap.first_seq.0, gap.last_seq.map(|last| last.0));
+            let epoch = gap.epoch;
+            warn!(%source, reason, %epoch, first_seq, last_seq, unsaid, "readings will not arrive");
+        }
+    }
+}
+
+fn held_cause(source: &str) -> String {
+    format!("{source} held")
+}
+
+/// The word for a cause in logs.
+const fn cause_word(cause: DownCause) -> &'static str {
+    match cause {
+        DownCause::Network => "network",
+        DownCause::Refused => "refused",
+        DownCause::Tls => "tls",
+        DownCause::TakenOver => "taken_over",
+        DownCause::PacketTooLarge => "packet_too_large",
+        DownCause::Asked => "asked",
+    }
+}

@@ -1,0 +1,133 @@
+//! Says a repeated cause once, and then counts it.
+//!
+//! A broker that refuses every two seconds for a weekend must not write a
+//! hundred thousand log lines to an SD card, and the one new cause among them
+//! must not drown: the first of a cause is said at once, then one line a minute
+//! with how many were not said.
+
+use std::collections::BTreeMap;
+
+use crate::core::time::{MonoTime, Span};
+
+/// Between two lines of one cause.
+pub const INTERVAL: Span = Span::from_secs(60);
+
+/// Causes remembered; beyond, the one said longest ago is forgotten.
+const CAUSES_MAX: usize = 512;
+
+/// Decides per cause whether a line is written now.
+#[derive(Debug, Default)]
+pub struct Throttle {
+    causes: BTreeMap<String, Cause>,
+}
+
+#[derive(Debug)]
+struct Cause {
+    said: MonoTime,
+    unsaid: u64,
+}
+
+impl Throttle {
+    /// Whether to write a line about `cause` now: `Some` with the number of
+    /// earlier ones that were not written, `None` to keep quiet.
+    pub fn admit(&mut self, cause: &str, now: MonoTime) -> Option<u64> {
+        if let Some(known) = self.causes.get_mut(cause) {
+            if now.since(known.said) < INTERVAL {
+                known.unsaid += 1;
+                return None;
+            }
+            known.said = now;
+            return Some(std::mem::take(&mut known.unsaid));
+        }
+        if self.causes.len() >= CAUSES_MAX {
+            self.forget_oldest();
+        }
+        self.causes.insert(cause.to_owned(), Cause { said: now, unsaid: 0 });
+        Some(0)
+    }
+
+    /// Causes that were counted and not said for a whole interval, with their
+    /// counts: what would otherwise stay unsaid when a cause ends. Causes that
+    /// rested are forgotten.
+    pub fn overdue(&mut self, now: MonoTime) -> Vec<(String, u64)> {
+        let mut due = Vec::new();
+        self.causes.retain(|cause, known| {
+            let is_over = now.since(known.said) >= INTERVAL;
+            if is_over && known.unsaid > 0 {
+                due.push((cause.clone(), std::mem::take(&mut known.unsaid)));
+                known.said = now;
+                return true;
+            }
+            !is_over
+        });
+        due
+    }
+
+    /// The cause is gone: should it come back, it is said at once.
+    pub fn clear(&mut self, cause: &str) {
+        self.causes.remove(cause);
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.causes.iter().min_by_key(|(_, known)| known.said);
+        if let Some(cause) = oldest.map(|(cause, _)| cause.clone()) {
+            self.causes.remove(&cause);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> MonoTime {
+        MonoTime::from_ns(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn the_first_is_said_at_once_and_the_rest_once_a_minute_with_a_count() {
+        let mut throttle = Throttle::default();
+        assert_eq!(throttle.admit("connect:network", at(0)), Some(0));
+        for second in 1..60 {
+            assert_eq!(throttle.admit("connect:network", at(second)), None);
+        }
+        assert_eq!(
+            throttle.admit("connect:tls", at(30)),
+            Some(0),
+            "another cause is not held back"
+        );
+        assert_eq!(throttle.admit("connect:network", at(60)), Some(59));
+        assert_eq!(throttle.admit("connect:network", at(61)), None);
+    }
+
+    #[test]
+    fn a_cause_that_ends_still_gets_its_count() {
+        let mut throttle = Throttle::default();
+        throttle.admit("a", at(0));
+        throttle.admit("a", at(1));
+        throttle.admit("a", at(2));
+        throttle.admit("b", at(0));
+        assert_eq!(throttle.overdue(at(59)), []);
+        assert_eq!(throttle.overdue(at(60)), [("a".to_owned(), 2)]);
+        assert_eq!(throttle.overdue(at(120)), []);
+        assert_eq!(throttle.admit("a", at(121)), Some(0), "it rested and is new again");
+    }
+
+    #[test]
+    fn a_cleared_cause_is_said_at_once_again() {
+        let mut throttle = Throttle::default();
+        throttle.admit("full", at(0));
+        throttle.clear("full");
+        assert_eq!(throttle.admit("full", at(1)), Some(0));
+    }
+
+    #[test]
+    fn memory_is_bounded_by_forgetting_the_oldest_cause() {
+        let mut throttle = Throttle::default();
+        for n in 0..=CAUSES_MAX as u64 {
+            throttle.admit(&n.to_string(), at(n));
+        }
+        assert_eq!(throttle.causes.len(), CAUSES_MAX);
+        assert!(!throttle.causes.contains_key("0") && throttle.causes.contains_key("1"));
+    }
+}

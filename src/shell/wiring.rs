@@ -1,0 +1,82 @@
+//! From the configuration to the settings of each part.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::run::StartupError;
+use crate::config::{self, Config};
+use crate::host::{self, HostClock};
+use crate::http::status::About;
+use crate::link;
+use crate::store;
+use crate::wire::topic::Template;
+
+/// 2026-11-30T00:00:00Z: this version cannot run earlier, whatever the clock of
+/// a gateway that woke up in 1970 says. In seconds since 1970.
+const NOT_BEFORE_S: u64 = 1_795_996_800;
+
+pub(super) fn data_dir(config: &Config) -> &Path {
+    &config.gateway.data_dir
+}
+
+pub(super) fn http_address(config: &Config) -> Option<SocketAddr> {
+    config.http.listen
+}
+
+pub(super) fn sources(config: &Config) -> &[config::Source] {
+    &config.sources
+}
+
+pub(super) fn source_name(source: &config::Source) -> String {
+    source.name.to_string()
+}
+
+pub(super) fn store_options(config: &Config) -> store::Options {
+    store::Options {
+        data_dir: config.gateway.data_dir.clone(),
+        segment_bytes: config.journal.segment_bytes,
+        probe_free: host::disk::free_bytes,
+    }
+}
+
+pub(super) fn about(config: &Config, clock: &HostClock) -> About {
+    let now = clock.now();
+    let agent = config.agent_settings();
+    About {
+        gateway: config.gateway.id.clone(),
+        uplink: config.uplink.name.clone(),
+        started: (now.mono, now.clock.wall),
+        quota_bytes: agent.quota_bytes,
+        reserve_bytes: agent.reserve_bytes,
+        inflight_max: agent.inflight_max,
+    }
+}
+
+/// The topic template is the only thing that `config` cannot check: it belongs
+/// to `wire`.
+pub(super) fn link_settings(config: &Config) -> Result<link::Settings, StartupError> {
+    let uplink = &config.uplink;
+    let topic = Template::parse(&uplink.topic)
+        .map_err(|error| StartupError::Config(format!("uplink.topic: {error}")))?;
+    Ok(link::Settings {
+        gateway: config.gateway.id.clone(),
+        host: uplink.host.clone(),
+        port: uplink.port,
+        tls: uplink.tls,
+        protocol: match uplink.protocol {
+            config::Protocol::V311 => link::Protocol::V311,
+            config::Protocol::V5 => link::Protocol::V5,
+        },
+        client_id: uplink.client_id.clone(),
+        username: uplink.username.clone(),
+        password_file: uplink.password_file.clone(),
+        ca_file: uplink.ca_file.clone(),
+        cert_file: uplink.cert_file.clone(),
+        key_file: uplink.key_file.clone(),
+        keep_alive: uplink.keep_alive,
+        inflight_max: config.agent_settings().inflight_max,
+        max_payload: link::MAX_PAYLOAD_BYTES,
+        topic,
+        time_floor_s: NOT_BEFORE_S,
+    })
+}
