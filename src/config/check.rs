@@ -1,0 +1,387 @@
+//! From the file as written to a [`Config`], or to all problems at once.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::file::{Book, Section, Wrong};
+use super::value;
+use super::{
+    Address, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems, Protocol,
+    Simulate, Source, SourceKind, SourceMap, SourceTime, TimeUnit, Uplink, UplinkFormat,
+};
+use crate::core::agent::{OnBadTime, WhenFull};
+use crate::core::limits;
+use crate::core::time::EventTime;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// 2015-01-01T00:00:00Z: older stamps come from clocks that were never set.
+const EARLIEST: EventTime = EventTime::from_unix_ns(1_420_070_400_000_000_000);
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+const fn secs(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+/// The configuration of a text, and the keys that it leaves to their defaults.
+pub(super) fn check(text: &str, file: &str) -> (Result<Config, Problems>, Vec<String>) {
+    let book = Book::new(text);
+    let config = {
+        let tree = book.syntax();
+        // A broken tree would only add problems that are not there.
+        if book.is_clean() { whole(&Section::root(&book, tree.get_ref())) } else { None }
+    };
+    let (problems, absent) = book.close(file);
+    match config {
+        Some(config) if problems.list.is_empty() => (Ok(config), absent),
+        _ => (Err(problems), absent),
+    }
+}
+
+/// `None` only after a problem was noted.
+fn whole(root: &Section<'_>) -> Option<Config> {
+    let gateway = gateway(root.table("gateway"));
+    let journal = journal(root.table("journal"));
+    let id = gateway.as_ref().map_or("", |gateway| gateway.id.as_str());
+    let mut uplinks = root.tables("uplink").into_iter();
+    let uplink = match uplinks.next() {
+        Some(section) => uplink(section, id),
+        None => {
+            root.problem("uplink", "missing", "write [[uplink]] with the broker's url");
+            None
+        }
+    };
+    for second in uplinks {
+        second.problem("name", "a second uplink is not supported", "leave one [[uplink]]");
+    }
+    let sources = sources(root);
+    let http = http(root.table("http"));
+    root.refuse_unknown();
+    Some(Config { gateway: gateway?, journal, uplink: uplink?, sources: sources?, http })
+}
+
+fn gateway(section: Section<'_>) -> Option<Gateway> {
+    let formats = [
+        ("auto", LogFormat::Auto),
+        ("text", LogFormat::Text),
+        ("json", LogFormat::Json),
+        ("journald", LogFormat::Journald),
+    ];
+    let id = section.require("id", "\"gw-07\"", value::name);
+    let data_dir = section.require("data_dir", "\"/var/lib/tidegate\"", value::path);
+    let log = section.read("log", "info".to_owned(), value::text);
+    let log_format = section.read("log_format", LogFormat::Auto, value::one_of(&formats));
+    section.refuse_unknown();
+    Some(Gateway { id: id?, data_dir: data_dir?, log, log_format })
+}
+
+fn journal(section: Section<'_>) -> Journal {
+    let policies = [
+        ("drop-oldest", WhenFull::DropOldest),
+        ("drop-newest", WhenFull::DropNewest),
+        ("block", WhenFull::Block),
+    ];
+    let commit_max = limits::PENDING_BYTES_MAX as u64;
+    let segments_max = limits::SEGMENTS_MAX as u64;
+    let journal = Journal {
+        commit_interval: section.read(
+            "commit_interval",
+            ms(500),
+            value::duration(ms(1)..=secs(60)),
+        ),
+        commit_bytes: section.read("commit_bytes", 256 * KIB, value::size(KIB..=commit_max)),
+        max_bytes: section.read("max_bytes", GIB, value::size(MIB..=1024 * GIB)),
+        reserve_free: section.read("reserve_free", 128 * MIB, value::size(0..=1024 * GIB)),
+        when_full: section.read("when_full", WhenFull::DropOldest, value::one_of(&policies)),
+        segment_bytes: section.read(
+            "segment_bytes",
+            16 * MIB,
+            value::size(64 * KIB..=256 * MIB),
+        ),
+    };
+    if journal.max_bytes < 2 * journal.segment_bytes {
+        section.problem("max_bytes", "is less than two segments", "raise it or lower segment_bytes");
+    }
+    if journal.max_bytes / journal.segment_bytes > segments_max {
+        let what = format!("is more than {segments_max} segments");
+        section.problem("max_bytes", what, "lower it or raise segment_bytes");
+    }
+    section.refuse_unknown();
+    journal
+}
+
+fn uplink(section: Section<'_>, gateway: &str) -> Option<Uplink> {
+    let protocols = [("5", Protocol::V5), ("3.1.1", Protocol::V311)];
+    let formats = [("json", UplinkFormat::Json)];
+    let topic = "tidegate/{gateway}/readings/{source}".to_owned();
+    let inflight = value::integer(1..=limits::INFLIGHT_MAX as u64);
+    let keep_alive = section.read("keep_alive", secs(30), whole_seconds);
+    let patience = keep_alive.saturating_mul(2).max(secs(30));
+    let url: Option<MqttUrl> =
+        section.require("url", "\"mqtts://broker.example:8883\"", value::mqtt_url);
+    let uplink = Uplink {
+        name: section.read("name", "main".to_owned(), value::name),
+        url: url.unwrap_or(MqttUrl { is_tls: true, host: String::new(), port: 0 }),
+        protocol: section.read("protocol", Protocol::V5, value::one_of(&protocols)),
+        client_id: section.read("client_id", format!("tidegate-{gateway}"), client_id),
+        username: section.read("username", None, |v| {
+            value::text(v).map(|name| Some(name).filter(|name| !name.is_empty()))
+        }),
+        password_file: section.read("password_file", None, value::optional_path),
+        ca_file: section.read("ca_file", None, value::optional_path),
+        cert_file: section.read("cert_file", None, value::optional_path),
+        key_file: section.read("key_file", None, value::optional_path),
+        keep_alive,
+        inflight_max: section.read("inflight_max", 100, inflight) as usize,
+        ack_timeout: section.read("ack_timeout", patience, value::duration(secs(1)..=HOUR)),
+        max_payload: section.read("max_payload", 128 * KIB, value::size(KIB..=16 * MIB)),
+        format: section.read("format", UplinkFormat::Json, value::one_of(&formats)),
+        topic: section.read("topic", topic, value::topic),
+        frontier_interval: section.read(
+            "frontier_interval",
+            secs(5),
+            value::duration(ms(100)..=HOUR),
+        ),
+        reconnect_min: section.read("reconnect_min", secs(1), value::duration(ms(10)..=HOUR)),
+        reconnect_max: section.read("reconnect_max", secs(60), value::duration(ms(10)..=HOUR)),
+    };
+    agree(&section, &uplink, url_is_plain(&section, &uplink));
+    section.refuse_unknown();
+    Some(uplink)
+}
+
+fn url_is_plain(section: &Section<'_>, uplink: &Uplink) -> bool {
+    section.has("url") && !uplink.url.is_tls
+}
+
+/// Keys of an uplink that must agree with each other.
+fn agree(section: &Section<'_>, uplink: &Uplink, is_plain: bool) {
+    if uplink.reconnect_max < uplink.reconnect_min {
+        section.problem("reconnect_max", "is less than reconnect_min", "raise it");
+    }
+    if uplink.password_file.is_some() && uplink.username.is_none() {
+        section.problem("password_file", "is set without a user name", "write username too");
+    }
+    match (&uplink.cert_file, &uplink.key_file) {
+        (Some(_), None) => section.problem("cert_file", "is set without key_file", "write both"),
+        (None, Some(_)) => section.problem("key_file", "is set without cert_file", "write both"),
+        _ => {}
+    }
+    let files = [("ca_file", &uplink.ca_file), ("cert_file", &uplink.cert_file)];
+    for (key, _) in files.iter().filter(|(_, file)| is_plain && file.is_some()) {
+        section.problem(key, "has no use without TLS", "write the url with mqtts://");
+    }
+}
+
+fn whole_seconds(value: &toml::de::DeValue<'_>) -> Result<Duration, Wrong> {
+    let length = value::duration(secs(5)..=secs(65_535))(value)?;
+    if length.subsec_nanos() == 0 {
+        return Ok(length);
+    }
+    Err(Wrong::new("is not a whole number of seconds", "MQTT knows no smaller unit here"))
+}
+
+fn client_id(value: &toml::de::DeValue<'_>) -> Result<String, Wrong> {
+    let id = value::text(value)?;
+    if (1..=256).contains(&id.len()) && !id.chars().any(char::is_control) {
+        return Ok(id);
+    }
+    Err(Wrong::new("is no client identifier", "use 1 to 256 bytes, no control characters"))
+}
+
+fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
+    let mut is_whole = true;
+    let mut sources: Vec<Source> = Vec::new();
+    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+    for section in root.tables("source") {
+        let line = section.line();
+        let name = section.require("name", "\"press-line\"", value::name);
+        if let Some(first) = name.as_ref().and_then(|name| lines.get(name)) {
+            let what = format!("is the name of the source at line {first} too");
+            section.problem("name", what, "give each source its own name");
+        }
+        lines.extend(name.clone().map(|name| (name, line)));
+        match source(section, name) {
+            Some(source) => sources.push(source),
+            None => is_whole = false,
+        }
+    }
+    if sources.len() > limits::SOURCES_MAX {
+        let what = format!("{} sources are too many", sources.len());
+        root.problem("source", what, format!("use at most {}", limits::SOURCES_MAX));
+    }
+    is_whole.then_some(sources)
+}
+
+fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
+    #[derive(Clone, Copy)]
+    enum Type {
+        Listen,
+        Stdin,
+        Simulate,
+    }
+    let types =
+        [("listen", Type::Listen), ("stdin", Type::Stdin), ("simulate", Type::Simulate)];
+    let units = [
+        ("auto", TimeUnit::Auto),
+        ("s", TimeUnit::Seconds),
+        ("ms", TimeUnit::Millis),
+        ("us", TimeUnit::Micros),
+        ("ns", TimeUnit::Nanos),
+    ];
+    // Which keys are known depends on the type: without it nothing can be said.
+    let kind = section.require("type", "\"listen\"", value::one_of(&types))?;
+    let kind = match kind {
+        Type::Listen => listen(&section),
+        Type::Stdin => Some(SourceKind::Stdin),
+        Type::Simulate => Some(SourceKind::Simulate(simulate(&section))),
+    };
+    let line_max = limits::LINE_BYTES_MAX as u64;
+    let mut source = Source {
+        name: name.clone().unwrap_or_default(),
+        kind: SourceKind::Stdin,
+        max_line: limits::LINE_BYTES_MAX,
+        queue_max: 10_000,
+        entity: None,
+        time_unit: TimeUnit::Auto,
+        time: source_time(section.table("time")),
+        map: SourceMap::default(),
+    };
+    // A simulated PLC speaks no lines: it has nothing to map.
+    if !matches!(kind, Some(SourceKind::Simulate(_))) {
+        section.read("format", (), value::one_of(&[("json", ())]));
+        source.max_line =
+            section.read("max_line", line_max, value::size(64..=line_max)) as usize;
+        source.queue_max =
+            section.read("queue_max", 10_000, value::integer(1..=1_000_000)) as usize;
+        source.entity = section.read("entity", None, entity);
+        source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
+        source.map = source_map(section.table("map"));
+    }
+    section.refuse_unknown();
+    name?;
+    Some(Source { kind: kind?, ..source })
+}
+
+fn entity(value: &toml::de::DeValue<'_>) -> Result<Option<String>, Wrong> {
+    let entity = value::text(value)?;
+    if entity.len() > limits::NAME_BYTES_MAX {
+        let fix = format!("use at most {}", limits::NAME_BYTES_MAX);
+        return Err(Wrong::new(format!("has {} bytes", entity.len()), fix));
+    }
+    Ok(Some(entity).filter(|entity| !entity.is_empty()))
+}
+
+fn listen(section: &Section<'_>) -> Option<SourceKind> {
+    let address: Option<Address> =
+        section.require("address", "\"127.0.0.1:7000\"", value::address);
+    let acknowledge = section.read("acknowledge", false, value::boolean);
+    Some(SourceKind::Listen { address: address?, acknowledge })
+}
+
+fn simulate(section: &Section<'_>) -> Simulate {
+    let outage = section.table("outage");
+    let simulate = Simulate {
+        seed: section.read("seed", 1, value::integer(0..=i64::MAX as u64)),
+        rate: section.read("rate", 10.0, value::number(0.001..=1_000_000.0)),
+        count: section.read("count", 0, value::integer(0..=i64::MAX as u64)),
+        entities: section.read("entities", 3, value::integer(1..=10_000)) as usize,
+        disorder: section.read("disorder", Duration::ZERO, value::duration(Duration::ZERO..=HOUR)),
+        repeat: section.read("repeat", 0.0, value::number(0.0..=1.0)),
+        outage_every: outage.read(
+            "every",
+            Duration::ZERO,
+            value::duration(Duration::ZERO..=DAY),
+        ),
+        outage_for: outage.read("for", Duration::ZERO, value::duration(Duration::ZERO..=DAY)),
+    };
+    if simulate.outage_for > Duration::ZERO && simulate.outage_for >= simulate.outage_every {
+        outage.problem("for", "leaves no time between two outages", "make it less than every");
+    }
+    outage.refuse_unknown();
+    simulate
+}
+
+fn source_time(section: Section<'_>) -> SourceTime {
+    let policies = [
+        ("flag", OnBadTime::Flag),
+        ("substitute", OnBadTime::Substitute),
+        ("quarantine", OnBadTime::Quarantine),
+    ];
+    let trust = value::one_of(&[("device", true), ("gateway", false)]);
+    let time = SourceTime {
+        trusts_device: section.read("trust", true, trust),
+        future_limit: section.read(
+            "future_limit",
+            secs(300),
+            value::duration(Duration::ZERO..=DAY * 366),
+        ),
+        earliest: section.read("earliest", EARLIEST, value::instant),
+        on_bad_time: section.read("on_bad_time", OnBadTime::Flag, value::one_of(&policies)),
+        bound: section.read("bound", secs(20), value::duration(Duration::ZERO..=DAY * 366)),
+    };
+    section.refuse_unknown();
+    time
+}
+
+impl Default for SourceMap {
+    /// The shape of the contract: every part under its own name.
+    fn default() -> Self {
+        let top = |name: &str| Pointer { names: vec![name.to_owned()] };
+        Self {
+            entity: top("entity"),
+            property: top("property"),
+            value: top("value"),
+            values: top("values"),
+            time: top("time"),
+            unit: top("unit"),
+            quality: top("quality"),
+            id: top("id"),
+        }
+    }
+}
+
+fn source_map(section: Section<'_>) -> SourceMap {
+    let default = SourceMap::default();
+    let map = SourceMap {
+        entity: section.read("entity", default.entity, value::pointer),
+        property: section.read("property", default.property, value::pointer),
+        value: section.read("value", default.value, value::pointer),
+        values: section.read("values", default.values, value::pointer),
+        time: section.read("time", default.time, value::pointer),
+        unit: section.read("unit", default.unit, value::pointer),
+        quality: section.read("quality", default.quality, value::pointer),
+        id: section.read("id", default.id, value::pointer),
+    };
+    section.refuse_unknown();
+    map
+}
+
+fn http(section: Section<'_>) -> Http {
+    let default = Some(SocketAddr::from(([127, 0, 0, 1], 9180)));
+    let listen = section.read("listen", default, |value| match value::text(value)?.as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| {
+            let what = format!("{text:?} is not an address");
+            Wrong::new(what, "write it like \"127.0.0.1:9180\", or \"\" for none")
+        }),
+    });
+    let token_file: Option<PathBuf> = section.read("token_file", None, value::optional_path);
+    if listen.is_some_and(|address| !address.ip().is_loopback()) {
+        section.problem(
+            "listen",
+            "is not a loopback address, and access by token is not supported yet",
+            "use 127.0.0.1 or [::1]",
+        );
+    }
+    section.refuse_unknown();
+    Http { listen, token_file }
+}

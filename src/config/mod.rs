@@ -1,0 +1,416 @@
+//! The configuration, checked and ready to use.
+//!
+//! [`Config::load`] gives either a [`Config`] in which every default is filled
+//! in and every value lies in its range, or all [`Problems`] of the file at once.
+
+mod check;
+mod file;
+mod print;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::core::agent::{OnBadTime, Settings, SourceSettings, WhenFull};
+use crate::core::id::SourceId;
+use crate::core::time::{EventTime, Span};
+
+/// A whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// This gateway.
+    pub gateway: Gateway,
+    /// The journal.
+    pub journal: Journal,
+    /// The way up.
+    pub uplink: Uplink,
+    /// Where readings come from.
+    pub sources: Vec<Source>,
+    /// Status and metrics.
+    pub http: Http,
+}
+
+/// `[gateway]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// Its name: letters, digits, `.`, `_`, `-`; up to 64.
+    pub id: String,
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// The tracing filter: `info`, `tidegate=debug` …
+    pub log: String,
+    /// How log lines look.
+    pub log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Journald where it runs the process, else text.
+    Auto,
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// Text with syslog priorities.
+    Journald,
+}
+
+/// `[journal]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    /// The longest a reading waits for its group commit.
+    pub commit_interval: Duration,
+    /// Estimated bytes that make a commit due at once.
+    pub commit_bytes: u64,
+    /// Bytes on disk, everything included.
+    pub max_bytes: u64,
+    /// Bytes of the file system that are never used.
+    pub reserve_free: u64,
+    /// What happens when either is reached.
+    pub when_full: WhenFull,
+    /// Bytes of one segment.
+    pub segment_bytes: u64,
+}
+
+/// `[[uplink]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    /// Its name in status and metrics.
+    pub name: String,
+    /// The broker.
+    pub url: MqttUrl,
+    /// The version of MQTT.
+    pub protocol: Protocol,
+    /// The MQTT client identifier.
+    pub client_id: String,
+    /// The user name, if the broker wants one.
+    pub username: Option<String>,
+    /// The file that holds the password, if the broker wants one.
+    pub password_file: Option<PathBuf>,
+    /// The file of trusted certificates, if not those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Our certificate, if the broker wants one. Never without `key_file`.
+    pub cert_file: Option<PathBuf>,
+    /// Its key. Never without `cert_file`.
+    pub key_file: Option<PathBuf>,
+    /// MQTT keep-alive, whole seconds.
+    pub keep_alive: Duration,
+    /// Publishes without PUBACK, at most.
+    pub inflight_max: usize,
+    /// How long a publish may wait for its PUBACK.
+    pub ack_timeout: Duration,
+    /// Largest payload that is sent, in bytes; larger readings are set aside.
+    pub max_payload: u64,
+    /// What payloads look like.
+    pub format: UplinkFormat,
+    /// The topic template of readings.
+    pub topic: String,
+    /// Least time between two delivery frontiers of one source.
+    pub frontier_interval: Duration,
+    /// First wait between two attempts to connect.
+    pub reconnect_min: Duration,
+    /// Greatest wait between two attempts to connect.
+    pub reconnect_max: Duration,
+}
+
+/// Where the broker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MqttUrl {
+    /// `mqtts`.
+    pub is_tls: bool,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port; 1883 or 8883 unless written.
+    pub port: u16,
+}
+
+/// A version of MQTT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT 5.
+    V5,
+    /// MQTT 3.1.1.
+    V311,
+}
+
+/// What payloads look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UplinkFormat {
+    /// One JSON object a reading.
+    Json,
+}
+
+/// `[[source]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Its name: letters, digits, `.`, `_`, `-`; unique.
+    pub name: String,
+    /// What it is.
+    pub kind: SourceKind,
+    /// The longest line that becomes a reading, in bytes.
+    pub max_line: usize,
+    /// Lines of one connection that may wait for their commit; then no more are
+    /// taken from it.
+    pub queue_max: usize,
+    /// The entity of readings that name none; `None` refuses them.
+    pub entity: Option<String>,
+    /// The unit of times that are numbers.
+    pub time_unit: TimeUnit,
+    /// How its readings are stamped.
+    pub time: SourceTime,
+    /// Where in an object its parts are.
+    pub map: SourceMap,
+}
+
+/// The kinds of sources.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SourceKind {
+    /// A TCP or Unix socket that takes lines.
+    Listen {
+        /// Where.
+        address: Address,
+        /// Whether lines are acknowledged once they are durable.
+        acknowledge: bool,
+    },
+    /// Standard input.
+    Stdin,
+    /// A simulated PLC.
+    Simulate(Simulate),
+}
+
+/// Where a `listen` source listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// What a simulated PLC does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulate {
+    /// The same seed gives the same readings.
+    pub seed: u64,
+    /// Readings a second.
+    pub rate: f64,
+    /// Stops after so many; 0 never stops.
+    pub count: u64,
+    /// How many machines it reports on.
+    pub entities: usize,
+    /// How far back event times jump, at most.
+    pub disorder: Duration,
+    /// Share of readings that are sent twice, 0 to 1.
+    pub repeat: f64,
+    /// Time from the start of one outage to the next; zero for none.
+    pub outage_every: Duration,
+    /// How long an outage lasts.
+    pub outage_for: Duration,
+}
+
+/// The unit of times that are numbers or digit strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// By magnitude.
+    Auto,
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Millis,
+    /// Microseconds.
+    Micros,
+    /// Nanoseconds.
+    Nanos,
+}
+
+/// `[source.time]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceTime {
+    /// Whether the device's event time is used when there is one.
+    pub trusts_device: bool,
+    /// How far ahead of the gateway a device stamp is believed.
+    pub future_limit: Duration,
+    /// Device stamps before this are implausible.
+    pub earliest: EventTime,
+    /// What becomes of an implausible device stamp.
+    pub on_bad_time: OnBadTime,
+    /// How far out of order readings may come.
+    pub bound: Duration,
+}
+
+/// `[source.map]`: JSON pointers into the object of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceMap {
+    /// The thing that is measured.
+    pub entity: Pointer,
+    /// What of it.
+    pub property: Pointer,
+    /// The value that belongs to `property`.
+    pub value: Pointer,
+    /// An object of properties. Empty: the line's whole object, without the
+    /// members that other pointers lead into.
+    pub values: Pointer,
+    /// When it happened.
+    pub time: Pointer,
+    /// The unit.
+    pub unit: Pointer,
+    /// The device's word on the value.
+    pub quality: Pointer,
+    /// The reader's own name for the reading.
+    pub id: Pointer,
+}
+
+/// A JSON pointer (RFC 6901) through objects. The empty one stands for "not
+/// read", and in [`SourceMap::values`] for the whole object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pointer {
+    names: Vec<String>,
+}
+
+impl Pointer {
+    /// From its text; `None` when that is not a pointer.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::default());
+        }
+        let mut names = Vec::new();
+        for part in text.strip_prefix('/')?.split('/') {
+            let plain = part.replace("~0", "").replace("~1", "");
+            if plain.contains('~') {
+                return None;
+            }
+            names.push(part.replace("~1", "/").replace("~0", "~"));
+        }
+        Some(Self { names })
+    }
+
+    /// The names of the members on the way, outermost first.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.names
+            .iter()
+            .try_for_each(|name| write!(f, "/{}", name.replace('~', "~0").replace('/', "~1")))
+    }
+}
+
+/// `[http]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http {
+    /// Where status and metrics are served; `None` turns them off.
+    pub listen: Option<SocketAddr>,
+    /// The file with the token that clients must show, if they must.
+    pub token_file: Option<PathBuf>,
+}
+
+/// One thing that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Line, from 1; `None` when the file as a whole is meant.
+    pub line: Option<usize>,
+    /// The key, with its section.
+    pub key: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub fix: String,
+}
+
+/// Everything that is wrong with a file; at least one thing. Prints one line a
+/// problem: `FILE:LINE: key: what is wrong; what to do`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems {
+    /// The file.
+    pub file: String,
+    /// What is wrong, in the order of the lines.
+    pub list: Vec<Problem>,
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.list.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            let Problem { line, key, what, fix } = problem;
+            match line {
+                Some(line) => write!(f, "{}:{line}: {key}: {what}; {fix}", self.file)?,
+                None => write!(f, "{}: {key}: {what}; {fix}", self.file)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// All problems of the file; or the one that it cannot be read.
+    pub fn load(path: &Path) -> Result<Config, Problems> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Config::parse(&text, path),
+            Err(error) => Err(Problems {
+                file: path.display().to_string(),
+                list: vec![Problem {
+                    line: None,
+                    key: "file".to_owned(),
+                    what: format!("cannot be read ({error})"),
+                    fix: "check the path and the permissions".to_owned(),
+                }],
+            }),
+        }
+    }
+
+    /// Checks a text; `path` is for the messages only.
+    ///
+    /// # Errors
+    /// All problems of the text.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, Problems> {
+        check::check(text, &path.display().to_string()).0
+    }
+
+    /// All keys with the values in force, as TOML that parses to this same
+    /// configuration.
+    pub fn print(&self) -> String {
+        print::print(self)
+    }
+
+    /// What the agent needs to know of it.
+    pub fn agent_settings(&self) -> Settings {
+        let source = |source: &Source| {
+            let settings = SourceSettings {
+                trusts_device: source.time.trusts_device,
+                future_limit: Span::from_std(source.time.future_limit),
+                earliest: source.time.earliest,
+                on_bad_time: source.time.on_bad_time,
+                bound: Span::from_std(source.time.bound),
+            };
+            (SourceId::new(&source.name), settings)
+        };
+        let Uplink { reconnect_min, reconnect_max, .. } = self.uplink;
+        Settings {
+            commit_interval: Span::from_std(self.journal.commit_interval),
+            commit_bytes: usize::try_from(self.journal.commit_bytes).unwrap_or(usize::MAX),
+            quota_bytes: self.journal.max_bytes,
+            reserve_bytes: self.journal.reserve_free,
+            when_full: self.journal.when_full,
+            inflight_max: self.uplink.inflight_max,
+            ack_timeout: Span::from_std(self.uplink.ack_timeout),
+            backoff: (Span::from_std(reconnect_min), Span::from_std(reconnect_max)),
+            frontier_interval: Span::from_std(self.uplink.frontier_interval),
+            sources: self.sources.iter().map(source).collect(),
+        }
+    }
+}

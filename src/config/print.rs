@@ -1,0 +1,190 @@
+//! A [`Config`] as TOML, every key written out.
+
+use std::path::PathBuf;
+
+use super::value::{duration_text, quoted, size_text};
+use super::{
+    Address, Config, LogFormat, Protocol, Source, SourceKind, TimeUnit, Uplink, UplinkFormat,
+};
+use crate::core::agent::{OnBadTime, WhenFull};
+
+/// Collects `key = value` lines.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, head: &str) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0.push_str(head);
+        self.0.push('\n');
+    }
+
+    fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
+        self.0.push_str(&format!("{key} = {value}\n"));
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        self.raw(key, quoted(text));
+    }
+
+    fn path(&mut self, key: &str, path: Option<&PathBuf>) {
+        let text = path.map(|path| path.display().to_string());
+        self.text(key, &text.unwrap_or_default());
+    }
+
+    fn duration(&mut self, key: &str, length: std::time::Duration) {
+        self.text(key, &duration_text(length));
+    }
+
+    fn size(&mut self, key: &str, bytes: u64) {
+        self.text(key, &size_text(bytes));
+    }
+}
+
+pub(super) fn print(config: &Config) -> String {
+    let mut page = Page::default();
+    page.head("[gateway]");
+    page.text("id", &config.gateway.id);
+    page.path("data_dir", Some(&config.gateway.data_dir));
+    page.text("log", &config.gateway.log);
+    let log_format = match config.gateway.log_format {
+        LogFormat::Auto => "auto",
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+        LogFormat::Journald => "journald",
+    };
+    page.text("log_format", log_format);
+
+    page.head("[journal]");
+    page.duration("commit_interval", config.journal.commit_interval);
+    page.size("commit_bytes", config.journal.commit_bytes);
+    page.size("max_bytes", config.journal.max_bytes);
+    page.size("reserve_free", config.journal.reserve_free);
+    let when_full = match config.journal.when_full {
+        WhenFull::DropOldest => "drop-oldest",
+        WhenFull::DropNewest => "drop-newest",
+        WhenFull::Block => "block",
+    };
+    page.text("when_full", when_full);
+    page.size("segment_bytes", config.journal.segment_bytes);
+
+    uplink(&mut page, &config.uplink);
+    for one in &config.sources {
+        source(&mut page, one);
+    }
+    page.head("[http]");
+    let listen = config.http.listen.map(|address| address.to_string());
+    page.text("listen", &listen.unwrap_or_default());
+    page.path("token_file", config.http.token_file.as_ref());
+    page.0
+}
+
+fn uplink(page: &mut Page, uplink: &Uplink) {
+    page.head("[[uplink]]");
+    page.text("name", &uplink.name);
+    let scheme = if uplink.url.is_tls { "mqtts" } else { "mqtt" };
+    let (host, port) = (&uplink.url.host, uplink.url.port);
+    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+    page.text("url", &format!("{scheme}://{host}:{port}"));
+    let protocol = match uplink.protocol {
+        Protocol::V5 => "5",
+        Protocol::V311 => "3.1.1",
+    };
+    page.text("protocol", protocol);
+    page.text("client_id", &uplink.client_id);
+    page.text("username", uplink.username.as_deref().unwrap_or_default());
+    page.path("password_file", uplink.password_file.as_ref());
+    page.path("ca_file", uplink.ca_file.as_ref());
+    page.path("cert_file", uplink.cert_file.as_ref());
+    page.path("key_file", uplink.key_file.as_ref());
+    page.duration("keep_alive", uplink.keep_alive);
+    page.raw("inflight_max", uplink.inflight_max);
+    page.duration("ack_timeout", uplink.ack_timeout);
+    page.size("max_payload", uplink.max_payload);
+    let format = match uplink.format {
+        UplinkFormat::Json => "json",
+    };
+    page.text("format", format);
+    page.text("topic", &uplink.topic);
+    page.duration("frontier_interval", uplink.frontier_interval);
+    page.duration("reconnect_min", uplink.reconnect_min);
+    page.duration("reconnect_max", uplink.reconnect_max);
+}
+
+fn source(page: &mut Page, source: &Source) {
+    page.head("[[source]]");
+    page.text("name", &source.name);
+    match &source.kind {
+        SourceKind::Listen { address, acknowledge } => {
+            page.text("type", "listen");
+            let address = match address {
+                Address::Tcp(address) => address.to_string(),
+                Address::Unix(path) => format!("unix:{}", path.display()),
+            };
+            page.text("address", &address);
+            page.raw("acknowledge", acknowledge);
+            lines(page, source);
+        }
+        SourceKind::Stdin => {
+            page.text("type", "stdin");
+            lines(page, source);
+        }
+        SourceKind::Simulate(plc) => {
+            page.text("type", "simulate");
+            page.raw("seed", plc.seed);
+            page.raw("rate", format!("{:?}", plc.rate));
+            page.raw("count", plc.count);
+            page.raw("entities", plc.entities);
+            page.duration("disorder", plc.disorder);
+            page.raw("repeat", format!("{:?}", plc.repeat));
+            let every = quoted(duration_text(plc.outage_every));
+            let length = quoted(duration_text(plc.outage_for));
+            page.raw("outage", format!("{{ every = {every}, for = {length} }}"));
+        }
+    }
+    page.head("[source.time]");
+    page.text("trust", if source.time.trusts_device { "device" } else { "gateway" });
+    page.duration("future_limit", source.time.future_limit);
+    page.text("earliest", &source.time.earliest.to_string());
+    let on_bad_time = match source.time.on_bad_time {
+        OnBadTime::Flag => "flag",
+        OnBadTime::Substitute => "substitute",
+        OnBadTime::Quarantine => "quarantine",
+    };
+    page.text("on_bad_time", on_bad_time);
+    page.duration("bound", source.time.bound);
+    if !matches!(source.kind, SourceKind::Simulate(_)) {
+        page.head("[source.map]");
+        let map = &source.map;
+        let pointers = [
+            ("entity", &map.entity),
+            ("property", &map.property),
+            ("value", &map.value),
+            ("values", &map.values),
+            ("time", &map.time),
+            ("unit", &map.unit),
+            ("quality", &map.quality),
+            ("id", &map.id),
+        ];
+        for (key, pointer) in pointers {
+            page.text(key, &pointer.to_string());
+        }
+    }
+}
+
+fn lines(page: &mut Page, source: &Source) {
+    page.text("format", "json");
+    page.size("max_line", source.max_line as u64);
+    page.raw("queue_max", source.queue_max);
+    page.text("entity", source.entity.as_deref().unwrap_or_default());
+    let unit = match source.time_unit {
+        TimeUnit::Auto => "auto",
+        TimeUnit::Seconds => "s",
+        TimeUnit::Millis => "ms",
+        TimeUnit::Micros => "us",
+        TimeUnit::Nanos => "ns",
+    };
+    page.text("time_unit", unit);
+}

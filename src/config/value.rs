@@ -1,0 +1,307 @@
+//! Single values of the file: texts, numbers, durations, sizes, each with its
+//! range and with words for what is wrong.
+
+use std::fmt::{Debug, Display};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::file::Wrong;
+use super::{Address, MqttUrl, Pointer};
+use crate::core::time::EventTime;
+
+type Checked<T> = Result<T, Wrong>;
+
+/// Any text.
+pub(super) fn text(value: &DeValue<'_>) -> Checked<String> {
+    match value {
+        DeValue::String(text) => Ok(text.clone().into_owned()),
+        other => {
+            Err(Wrong::new(format!("is {}, not a text", article(other)), "put it in quotes"))
+        }
+    }
+}
+
+fn article(value: &DeValue<'_>) -> String {
+    match value.type_str() {
+        kind @ ("array" | "integer") => format!("an {kind}"),
+        kind => format!("a {kind}"),
+    }
+}
+
+/// Letters, digits, `.`, `_`, `-`; 1 to 64 of them.
+pub(super) fn name(value: &DeValue<'_>) -> Checked<String> {
+    let name = text(value)?;
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if let Some(odd) = name.chars().find(|c| !is_allowed(*c)) {
+        let what = format!("{name:?} has the character {odd:?}");
+        return Err(Wrong::new(what, "use letters, digits, '.', '_' and '-'"));
+    }
+    if !(1..=64).contains(&name.len()) {
+        let what = format!("has {} characters", name.len());
+        return Err(Wrong::new(what, "use 1 to 64"));
+    }
+    Ok(name)
+}
+
+/// True or false.
+pub(super) fn boolean(value: &DeValue<'_>) -> Checked<bool> {
+    value.as_bool().ok_or_else(|| {
+        Wrong::new(format!("is {}, not a boolean", article(value)), "write true or false")
+    })
+}
+
+/// One word out of a list.
+pub(super) fn one_of<T: Copy>(words: &[(&str, T)]) -> impl Fn(&DeValue<'_>) -> Checked<T> {
+    move |value| {
+        let word = text(value)?;
+        let found = words.iter().find(|(known, _)| *known == word);
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
+            Wrong::new(format!("{word:?} is not known"), format!("use {}", known.join(" | ")))
+        })
+    }
+}
+
+/// A whole number within a range.
+pub(super) fn integer(range: RangeInclusive<u64>) -> impl Fn(&DeValue<'_>) -> Checked<u64> {
+    move |value| {
+        let DeValue::Integer(digits) = value else {
+            let what = format!("is {}, not an integer", article(value));
+            return Err(Wrong::new(what, span_text(&range)));
+        };
+        let number = u64::from_str_radix(digits.as_str(), digits.radix());
+        number.ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            Wrong::new(format!("{digits} is out of range"), span_text(&range))
+        })
+    }
+}
+
+/// A number, whole or not, within a range.
+pub(super) fn number(range: RangeInclusive<f64>) -> impl Fn(&DeValue<'_>) -> Checked<f64> {
+    move |value| {
+        let written = match value {
+            DeValue::Integer(digits) if digits.radix() == 10 => digits.as_str(),
+            DeValue::Float(digits) => digits.as_str(),
+            _ => {
+                let what = format!("is {}, not a number", article(value));
+                return Err(Wrong::new(what, span_text(&range)));
+            }
+        };
+        let number = written.parse::<f64>().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| Wrong::new(format!("{written} is out of range"), span_text(&range)))
+    }
+}
+
+fn span_text<T: Display>(range: &RangeInclusive<T>) -> String {
+    format!("use {} to {}", range.start(), range.end())
+}
+
+/// A length of time as people write it: `500ms`, `1h 30m`.
+pub(super) fn duration(
+    range: RangeInclusive<Duration>,
+) -> impl Fn(&DeValue<'_>) -> Checked<Duration> {
+    move |value| {
+        let written = match value {
+            DeValue::String(written) => written,
+            other => {
+                let what = format!("is {}, not a duration", article(other));
+                return Err(Wrong::new(what, "write a text with its unit, like \"500ms\""));
+            }
+        };
+        let length = humantime::parse_duration(written).map_err(|error| {
+            Wrong::new(
+                format!("{written:?} is not a duration ({error})"),
+                "write it like \"500ms\", \"20s\" or \"1h 30m\"",
+            )
+        })?;
+        if range.contains(&length) {
+            return Ok(length);
+        }
+        let (least, most) = (duration_text(*range.start()), duration_text(*range.end()));
+        Err(Wrong::new(format!("{written:?} is out of range"), format!("use {least} to {most}")))
+    }
+}
+
+/// A duration as it is written in a file.
+pub(super) fn duration_text(length: Duration) -> String {
+    humantime::format_duration(length).to_string()
+}
+
+const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// A number of bytes: `64MiB`, `1GiB`.
+pub(super) fn size(range: RangeInclusive<u64>) -> impl Fn(&DeValue<'_>) -> Checked<u64> {
+    move |value| {
+        let written = match value {
+            DeValue::String(written) => written,
+            other => {
+                let what = format!("is {}, not a size", article(other));
+                return Err(Wrong::new(what, "write a text with its unit, like \"64MiB\""));
+            }
+        };
+        let bytes = parse_size(written)?;
+        if range.contains(&bytes) {
+            return Ok(bytes);
+        }
+        let (least, most) = (size_text(*range.start()), size_text(*range.end()));
+        Err(Wrong::new(format!("{written:?} is out of range"), format!("use {least} to {most}")))
+    }
+}
+
+fn parse_size(written: &str) -> Checked<u64> {
+    let end = written.find(|c: char| !c.is_ascii_digit()).unwrap_or(written.len());
+    let (digits, unit) = (&written[..end], written[end..].trim());
+    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+    let Some(factor) = factor else {
+        let what = match unit {
+            "" => format!("{written:?} has no unit"),
+            unit => format!("{written:?} has the unknown unit {unit:?}"),
+        };
+        return Err(Wrong::new(what, "use B, KiB, MiB or GiB, like \"64MiB\""));
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(factor));
+    bytes.ok_or_else(|| {
+        Wrong::new(format!("{written:?} is not a size"), "write a whole number and its unit")
+    })
+}
+
+/// A size in the largest unit that says it exactly.
+pub(super) fn size_text(bytes: u64) -> String {
+    let fits = |factor: u64| bytes >= factor && bytes.is_multiple_of(factor);
+    let exact = UNITS.iter().find(|(_, factor)| fits(*factor));
+    exact.map_or_else(|| format!("{bytes}B"), |(unit, factor)| format!("{}{unit}", bytes / factor))
+}
+
+/// A path, or nothing when the text is empty.
+pub(super) fn optional_path(value: &DeValue<'_>) -> Checked<Option<PathBuf>> {
+    let path = text(value)?;
+    Ok((!path.is_empty()).then(|| PathBuf::from(path)))
+}
+
+/// A path that must not be empty.
+pub(super) fn path(value: &DeValue<'_>) -> Checked<PathBuf> {
+    optional_path(value)?.ok_or_else(|| Wrong::new("is empty", "write a path"))
+}
+
+/// An instant: RFC 3339 with an offset, as text or as a TOML date-time.
+pub(super) fn instant(value: &DeValue<'_>) -> Checked<EventTime> {
+    let written = match value {
+        DeValue::Datetime(written) => written.to_string(),
+        other => text(other)?,
+    };
+    let parsed = chrono::DateTime::parse_from_rfc3339(&written).ok();
+    parsed.and_then(|time| time.timestamp_nanos_opt()).map(EventTime::from_unix_ns).ok_or_else(
+        || {
+            let what = format!("{written:?} is not a time between 1678 and 2262");
+            Wrong::new(what, "write it like \"2015-01-01T00:00:00Z\"")
+        },
+    )
+}
+
+/// A JSON pointer (RFC 6901), or nothing when the text is empty.
+pub(super) fn pointer(value: &DeValue<'_>) -> Checked<Pointer> {
+    let written = text(value)?;
+    Pointer::parse(&written).ok_or_else(|| {
+        Wrong::new(
+            format!("{written:?} is not a JSON pointer"),
+            "write it like \"/device/name\" ('~' as \"~0\", '/' in a name as \"~1\")",
+        )
+    })
+}
+
+/// `IP:PORT` or `unix:/path`.
+pub(super) fn address(value: &DeValue<'_>) -> Checked<Address> {
+    let written = text(value)?;
+    if let Some(path) = written.strip_prefix("unix:") {
+        // The kernel takes 107 bytes and a NUL.
+        if !path.starts_with('/') || path.len() > 107 {
+            let what = format!("{written:?} is not the address of a Unix socket");
+            return Err(Wrong::new(what, "write unix: and an absolute path of at most 107 bytes"));
+        }
+        return Ok(Address::Unix(path.into()));
+    }
+    written.parse().map(Address::Tcp).map_err(|_| {
+        Wrong::new(
+            format!("{written:?} is not an address"),
+            "write it like \"127.0.0.1:7000\" or \"unix:/run/tidegate/in.sock\"",
+        )
+    })
+}
+
+/// `mqtt://host[:port]` or `mqtts://host[:port]`.
+pub(super) fn mqtt_url(value: &DeValue<'_>) -> Checked<MqttUrl> {
+    const FORM: &str = "write it like \"mqtts://broker.example:8883\"";
+    let written = text(value)?;
+    let wrong = |what: String| Wrong::new(what, FORM);
+    let Some((scheme, rest)) = written.split_once("://") else {
+        return Err(wrong(format!("{written:?} has no scheme")));
+    };
+    let is_tls = match scheme {
+        "mqtt" => false,
+        "mqtts" => true,
+        other => return Err(wrong(format!("the scheme {other:?} is not known"))),
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.contains('@') {
+        // Not repeated in the message: it may hold a password.
+        let what = "the URL holds a user name".to_owned();
+        return Err(Wrong::new(what, "use the keys username and password_file"));
+    }
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (rest, None),
+    };
+    let default_port = if is_tls { 8883 } else { 1883 };
+    let port = port.map_or(Some(default_port), |port| port.parse().ok().filter(|port| *port > 0));
+    let Some(port) = port else {
+        return Err(wrong(format!("{written:?} has no valid port")));
+    };
+    let is_v6 = host.starts_with('[') && host.ends_with(']');
+    let bare = if is_v6 { &host[1..host.len() - 1] } else { host };
+    let is_odd = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '[' | ']');
+    let is_valid = match is_v6 {
+        true => bare.parse::<std::net::Ipv6Addr>().is_ok(),
+        false => !bare.is_empty() && !bare.contains(is_odd) && !bare.contains(':'),
+    };
+    if !is_valid {
+        return Err(wrong(format!("{written:?} has no valid host")));
+    }
+    Ok(MqttUrl { is_tls, host: bare.to_owned(), port })
+}
+
+/// A topic template: levels with `{gateway}`, `{source}`, `{entity}`,
+/// `{property}` in them.
+pub(super) fn topic(value: &DeValue<'_>) -> Checked<String> {
+    const KNOWN: [&str; 4] = ["gateway", "source", "entity", "property"];
+    let fix = "use {gateway}, {source}, {entity}, {property} and fixed text without + and #";
+    let written = text(value)?;
+    if written.is_empty() || written.len() > 1024 {
+        return Err(Wrong::new(format!("has {} bytes", written.len()), "use 1 to 1024"));
+    }
+    if let Some(odd) = written.chars().find(|c| matches!(c, '+' | '#') || c.is_control()) {
+        return Err(Wrong::new(format!("has the character {odd:?}"), fix));
+    }
+    if written.starts_with('$') {
+        return Err(Wrong::new("starts with '$', which brokers keep for themselves", fix));
+    }
+    let mut rest = written.as_str();
+    while let Some(at) = rest.find(['{', '}']) {
+        let inside = rest[at..].strip_prefix('{').and_then(|inside| inside.split_once('}'));
+        let Some((key, after)) = inside else {
+            return Err(Wrong::new("has a brace without its partner", fix));
+        };
+        if !KNOWN.contains(&key) {
+            return Err(Wrong::new(format!("{{{key}}} is not known"), fix));
+        }
+        rest = after;
+    }
+    Ok(written)
+}
+
+/// A value as TOML text.
+pub(super) fn quoted(text: impl Debug + Into<String>) -> String {
+    toml::Value::String(text.into()).to_string()
+}
