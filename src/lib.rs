@@ -1,3 +1,4 @@
 //! Tidegate (crate docs follow).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 pub mod core;
+pub mod store;
