@@ -133,7 +133,7 @@ impl Store {
         self.losses = manifest.losses;
     }
 
-    fn write(&mut self, state: &State, entries: &[Entry]) -> Result<(), StoreError> {
+    pub(super) fn write(&mut self, state: &State, entries: &[Entry]) -> Result<(), StoreError> {
         let first = self.state.next;
         let Some(active) = self.active.as_mut() else {
             return Err(StoreError::Damaged("there is no segment to write to".into()));
@@ -194,7 +194,7 @@ impl Store {
 
     /// After a failed commit nothing more is written to the segment. It ends
     /// where the last good commit ended.
-    fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         let Some(active) = self.active.take() else { return };
         active.segment.close();
         if self.segments.last().is_some_and(|info| info.first == info.next) {

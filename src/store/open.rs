@@ -48,12 +48,12 @@ fn finish(
     is_rebuilt: bool,
 ) -> Result<(Store, Recovered), OpenError> {
     let store = &mut recovery.store;
-    let ends = store.losses.iter().map(|loss| loss.end);
-    let ends = ends.chain(store.segments.iter().map(|info| info.next));
-    store.state.next = ends.fold(store.state.next, Offset::max);
     manifest.forget_recorded(&store.state.meta);
     manifest.losses.append(&mut store.losses);
     store.losses = manifest.losses.clone();
+    let ends = store.losses.iter().map(|loss| loss.end);
+    let ends = ends.chain(store.segments.iter().map(|info| info.next));
+    store.state.next = ends.fold(store.state.next, Offset::max);
     if let Some(reason) = recovery.broken {
         store.broken = Some((store.state.meta.epoch, reason));
     } else {
