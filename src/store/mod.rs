@@ -179,6 +179,11 @@ impl Store {
         }
     }
 
+    /// The segments, oldest first; the last may be active.
+    pub fn segments(&self) -> &[SegmentInfo] {
+        &self.segments
+    }
+
     /// The refused inputs that were kept.
     pub fn refusals(&mut self) -> &mut Refusals {
         &mut self.refusals
