@@ -17,7 +17,7 @@ pub(super) struct Args {
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let config = args.config.load()?;
     if args.print {
-        print(&config.to_toml())?;
+        print(&config.print())?;
     } else {
         print(&format!("{}: good\n", args.config.path.display()))?;
     }

@@ -60,9 +60,9 @@ pub(super) fn link_settings(config: &Config) -> Result<link::Settings, StartupEr
         .map_err(|error| StartupError::Config(format!("uplink.topic: {error}")))?;
     Ok(link::Settings {
         gateway: config.gateway.id.clone(),
-        host: uplink.host.clone(),
-        port: uplink.port,
-        tls: uplink.tls,
+        host: uplink.url.host.clone(),
+        port: uplink.url.port,
+        tls: uplink.url.is_tls,
         protocol: match uplink.protocol {
             config::Protocol::V311 => link::Protocol::V311,
             config::Protocol::V5 => link::Protocol::V5,
@@ -75,7 +75,7 @@ pub(super) fn link_settings(config: &Config) -> Result<link::Settings, StartupEr
         key_file: uplink.key_file.clone(),
         keep_alive: uplink.keep_alive,
         inflight_max: config.agent_settings().inflight_max,
-        max_payload: link::MAX_PAYLOAD_BYTES,
+        max_payload: uplink.max_payload,
         topic,
         time_floor_s: NOT_BEFORE_S,
     })

@@ -44,7 +44,10 @@ impl Broker {
         }
         self.is_up = true;
         let receive_max = if rng.chance(30) { 5 } else { u16::MAX };
-        vec![(rng.between(100, 50_000), LinkEvent::Up { receive_max, session_present: rng.chance(50) })]
+        vec![(
+            rng.between(100, 50_000),
+            LinkEvent::Up { receive_max, session_present: rng.chance(50) },
+        )]
     }
 
     pub fn cut(&mut self, rng: &mut Rng, reason: &str) -> Answers {

@@ -89,7 +89,8 @@ fn frontiers_hold(world: &World) {
         let key = (frontier.source.clone(), frontier.epoch);
         let through = frontier.through_seq;
         let known = world.broker.received.order.get(&key).map_or(0, Vec::len) as u64;
-        let gaps: u64 = world.broker.received.gaps.iter().filter(|gap| gap.source == key.0).count() as u64;
+        let gaps: u64 =
+            world.broker.received.gaps.iter().filter(|gap| gap.source == key.0).count() as u64;
         assert!(through.0 <= known || gaps > 0, "{frontier:?} is beyond what arrived");
     }
 }

@@ -118,7 +118,8 @@ impl Disk {
             return none;
         };
         let run = segment.entries.range(fetch.from..).take(fetch.entries_max.min(25));
-        let run: Vec<(Offset, Entry)> = run.map(|(offset, entry)| (*offset, entry.clone())).collect();
+        let run: Vec<(Offset, Entry)> =
+            run.map(|(offset, entry)| (*offset, entry.clone())).collect();
         let next = run.last().map_or(segment.info.next, |(offset, _)| offset.plus(1));
         let (bad, good) = run.into_iter().partition(|(offset, _)| self.rotten.contains(offset));
         Fetched { from: fetch.from, entries: good, next, damaged: damages(bad) }

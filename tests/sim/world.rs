@@ -2,7 +2,7 @@
 //! insertion, carrying out the same effects that the product carries out.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hash};
 
 use tidegate::core::agent::{Agent, Settings, SourceSettings, WhenFull};
 use tidegate::core::clock::{ClockReading, ClockSource, ClockState};
@@ -168,7 +168,8 @@ impl World {
         self.agent.end_turn(&now, &mut effects);
         self.carry_out(effects);
         let deadline_us = self.agent.next_deadline().map(|at| at.ns().div_ceil(1_000));
-        if let Some(at) = deadline_us.filter(|at| self.deadline_us.is_none_or(|known| *at < known)) {
+        if let Some(at) = deadline_us.filter(|at| self.deadline_us.is_none_or(|known| *at < known))
+        {
             let at = at.max(self.now_us + 1);
             self.deadline_us = Some(at);
             self.after(at - self.now_us, Happening::Deadline);
@@ -367,7 +368,9 @@ fn now_at(now_us: u64) -> Now {
 
 impl Disk {
     fn holds_number(&self, source: &tidegate::core::id::SourceId, n: i64) -> bool {
-        self.any(|entry| matches!(entry, Entry::Reading(record)
-            if record.source == *source && record.value == tidegate::core::reading::Value::I64(n)))
+        self.any(|entry| {
+            matches!(entry, Entry::Reading(record)
+            if record.source == *source && record.value == tidegate::core::reading::Value::I64(n))
+        })
     }
 }

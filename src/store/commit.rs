@@ -1,0 +1,247 @@
+//! Writing: commits, rotation, and giving a segment up.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use super::dictionary::NameWriter;
+use super::error::{StoreError, at};
+use super::manifest::{self, Seal};
+use super::meta::{State, Summary};
+use super::segment::{self, Segment};
+use super::{Active, FREE_BYTES_MIN, Store, segment_bytes};
+use crate::core::id::{Offset, SegmentId};
+use crate::core::limits::BATCH_OPERATIONS_MAX;
+use crate::core::reading::Entry;
+use crate::core::seam::{Commit, DiskFacts, SegmentInfo};
+
+/// Bytes of frames after which the contents are stored again: what a start has
+/// to read at most.
+const CONTENTS_EVERY_BYTES: usize = 1024 * 1024;
+
+/// Collects operations into batches that sled can take.
+struct Batches<'a> {
+    segment: &'a Segment,
+    batch: sled::Batch,
+    operations: usize,
+    bytes: u64,
+}
+
+impl Batches<'_> {
+    /// Makes room for operations that must be applied together.
+    fn reserve(&mut self, operations: usize) -> Result<(), StoreError> {
+        if self.operations + operations > BATCH_OPERATIONS_MAX && self.operations > 0 {
+            self.segment.apply(std::mem::take(&mut self.batch))?;
+            self.operations = 0;
+        }
+        self.operations += operations;
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Makes entries, refusals and meta durable, in this order of haste: when it
+    /// returns, a power cut takes nothing of it back. After an error nothing of
+    /// it counts, and the same commit can be tried again.
+    ///
+    /// # Panics
+    /// When entries do not begin at the next free offset: a mistake of the caller.
+    pub fn commit(&mut self, commit: &Commit) -> Result<(Vec<SegmentInfo>, DiskFacts), StoreError> {
+        if !commit.entries.is_empty() {
+            assert_eq!(commit.first, self.state.next, "entries must begin at the next free offset");
+        }
+        let free_bytes = (self.options.probe_free)(&self.options.data_dir);
+        if free_bytes < FREE_BYTES_MIN {
+            return Err(StoreError::Full { free_bytes });
+        }
+        if !commit.refusals.is_empty() {
+            self.written_bytes += self.refusals.keep(&commit.refusals)?;
+            self.measure_others();
+        }
+        self.ready_segment()?;
+        let state = State {
+            meta: commit.meta.clone(),
+            next: self.state.next.plus(commit.entries.len() as u64),
+        };
+        if let Err(error) = self.write(&state, &commit.entries) {
+            self.give_up();
+            return Err(error);
+        }
+        self.state = state;
+        Ok((self.segments.clone(), self.disk()))
+    }
+
+    /// Sees to it that there is a segment to write to.
+    fn ready_segment(&mut self) -> Result<(), StoreError> {
+        let is_full = match (&self.active, self.segments.last()) {
+            (Some(active), Some(info)) => {
+                info.bytes >= self.options.segment_bytes || active.names.is_full()
+            }
+            _ => true,
+        };
+        if !is_full {
+            return Ok(());
+        }
+        self.close_active();
+        if let Some(last) = self.segments.last_mut() {
+            last.is_sealed = true;
+        }
+        self.begin_segment()
+    }
+
+    fn begin_segment(&mut self) -> Result<(), StoreError> {
+        let id = SegmentId(self.next_id);
+        let journal = self.folders.journal.clone();
+        let head = manifest::sidecar(&journal, id, "head");
+        manifest::write_head(&journal, id, &self.state).map_err(at(&head))?;
+        let segment = Segment::create(&self.folders.segment(id), &self.state)?;
+        let note = manifest::sidecar(&journal, id, "note");
+        let options = OpenOptions::new().create(true).truncate(true).write(true).open(&note);
+        let active = Active {
+            id,
+            segment,
+            names: NameWriter::default(),
+            note: options.map_err(at(&note))?,
+            contents: Arc::default(),
+            unnoted_bytes: 0,
+        };
+        self.segments.push(SegmentInfo {
+            id,
+            first: self.state.next,
+            next: self.state.next,
+            bytes: segment_bytes(&self.folders, id),
+            is_sealed: false,
+            contents: Arc::default(),
+        });
+        self.next_id += 1;
+        self.losses_recorded();
+        if let Err(error) = self.write_manifest() {
+            // Not begun: the manifest on disk does not know it.
+            self.segments.pop();
+            self.next_id -= 1;
+            active.segment.close();
+            return Err(error);
+        }
+        self.measure_others();
+        self.active = Some(active);
+        Ok(())
+    }
+
+    fn losses_recorded(&mut self) {
+        let mut manifest = self.manifest();
+        manifest.forget_recorded(&self.state.meta);
+        self.losses = manifest.losses;
+    }
+
+    pub(super) fn write(&mut self, state: &State, entries: &[Entry]) -> Result<(), StoreError> {
+        let first = self.state.next;
+        let Some(active) = self.active.as_mut() else {
+            return Err(StoreError::Damaged("there is no segment to write to".into()));
+        };
+        let packed = segment::pack_state(state)?;
+        let mut summary = Summary::default();
+        let mut batches = Batches {
+            segment: &active.segment,
+            batch: sled::Batch::default(),
+            operations: 0,
+            bytes: packed.len() as u64,
+        };
+        let mut unnoted = active.unnoted_bytes;
+        self.frames.write_all(
+            first,
+            entries,
+            &mut active.names,
+            &mut |offset, chosen, frame, names| {
+                // Names in pieces: they may come before their frame, never after.
+                for (id, name) in names.take_added() {
+                    batches.reserve(1)?;
+                    segment::put_name(&mut batches.batch, id, &name)?;
+                }
+                batches.reserve(frame.len().div_ceil(crate::core::limits::FRAME_BYTES_MAX))?;
+                segment::put_frame(&mut batches.batch, offset, &frame);
+                batches.bytes += frame.len() as u64;
+                unnoted += frame.len();
+                summary.add(chosen);
+                Ok::<(), StoreError>(())
+            },
+        )?;
+        if !entries.is_empty() {
+            summary.merge_into(Arc::make_mut(&mut active.contents));
+        }
+        let contents = match unnoted >= CONTENTS_EVERY_BYTES {
+            true => segment::pack_contents(&active.contents, state.next)?,
+            false => Vec::new(),
+        };
+        batches.reserve((packed.len() + contents.len()).div_ceil(6 * 1024) + 2)?;
+        segment::put_parts(&mut batches.batch, b'c', &contents);
+        segment::put_parts(&mut batches.batch, b'm', &packed);
+        let (batch, bytes) = (batches.batch, batches.bytes + contents.len() as u64);
+        active.segment.apply(batch)?;
+        active.segment.sync()?;
+        active.unnoted_bytes = if contents.is_empty() { unnoted } else { 0 };
+        // Not synced, and of no weight if it fails: it only tells a later start
+        // that there was more.
+        let _ = active.note.write_all_at(&manifest::note(state.next), 0);
+        self.written_bytes += bytes;
+        let bytes_now = segment_bytes(&self.folders, active.id);
+        if let Some(info) = self.segments.last_mut() {
+            info.next = state.next;
+            info.bytes = bytes_now;
+            info.contents = Arc::clone(&active.contents);
+        }
+        Ok(())
+    }
+
+    /// After a failed commit nothing more is written to the segment. It ends
+    /// where the last good commit ended.
+    pub(super) fn give_up(&mut self) {
+        let Some(active) = self.active.take() else { return };
+        active.segment.close();
+        if self.segments.last().is_some_and(|info| info.first == info.next) {
+            self.segments.pop();
+            // Its folder is unknown to the next manifest, and cleaned at the next start.
+        } else {
+            self.seal_last();
+        }
+        // The disk may refuse this now; the next segment writes it again, and
+        // nothing else is written before.
+        let _ = self.write_manifest();
+    }
+
+    /// Seals the last segment outside sled.
+    fn seal_last(&mut self) {
+        let Some(info) = self.segments.last_mut() else { return };
+        info.is_sealed = true;
+        let seal = Seal {
+            first: info.first,
+            next: info.next,
+            contents: (*info.contents).clone(),
+            last: self.state.clone(),
+        };
+        // A sealed segment without its seal is sealed again at the next start.
+        let _ = seal.write(&self.folders.journal, info.id);
+    }
+
+    /// Closes the active segment, leaving its contents in it and in a seal.
+    pub(super) fn close_active(&mut self) {
+        let Some(active) = self.active.take() else { return };
+        if let Ok(packed) = segment::pack_contents(&active.contents, self.state.next) {
+            let mut batch = sled::Batch::default();
+            segment::put_parts(&mut batch, b'c', &packed);
+            // For the speed of the next start; without it the frames are read.
+            let _ = active.segment.apply(batch).and_then(|()| active.segment.sync());
+        }
+        let id = active.id;
+        active.segment.close();
+        self.seal_last();
+        let bytes = segment_bytes(&self.folders, id);
+        if let Some(info) = self.segments.last_mut() {
+            info.bytes = bytes;
+        }
+    }
+
+    /// One past the last entry.
+    pub fn next_offset(&self) -> Offset {
+        self.state.next
+    }
+}

@@ -1,0 +1,246 @@
+//! What the journal knows about its segments outside sled: the `MANIFEST`, and
+//! three files beside each segment. With them "empty" is never taken for "new".
+//!
+//! | file | says |
+//! | --- | --- |
+//! | `MANIFEST` | which segments there are, their offsets, which is active; losses not yet recorded |
+//! | `000007.head` | the meta when the segment began |
+//! | `000007.note` | where the last commit ended; written without a sync, so a lower bound |
+//! | `000007.seal` | what a sealed segment holds, per source and epoch, and its last meta |
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::disk;
+use super::envelope::{self, Broken};
+use super::meta::{self, Contents, State, StoredRange, StoredState};
+use crate::core::id::{Epoch, Offset, SegmentId, Seq, SourceId};
+use crate::core::seam::{Damage, Meta, Missing};
+use crate::core::time::EventTime;
+
+/// The list of segments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Manifest {
+    /// Name of the next segment.
+    pub(super) next_id: u32,
+    /// Oldest first.
+    pub(super) segments: Vec<Listed>,
+    /// Lost segments, until the meta says that the agent has recorded them.
+    pub(super) losses: Vec<Damage>,
+    /// Why this epoch cannot be continued; true until a meta has another one.
+    pub(super) broken: Option<(Epoch, String)>,
+}
+
+/// One segment in the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Listed {
+    pub(super) id: u32,
+    pub(super) first: u64,
+    /// One past its last entry; `None` while it is active and open.
+    pub(super) next: Option<u64>,
+    pub(super) is_sealed: bool,
+}
+
+/// What is known of a sealed segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seal {
+    pub(super) first: Offset,
+    pub(super) next: Offset,
+    pub(super) contents: Contents,
+    pub(super) last: State,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredManifest {
+    next_id: u32,
+    segments: Vec<Listed>,
+    losses: Vec<StoredLoss>,
+    broken: Option<(Epoch, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredLoss {
+    first: u64,
+    end: u64,
+    reason: String,
+    missing: Vec<StoredMissing>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredMissing {
+    source: String,
+    epoch: (u32, u32),
+    first: u64,
+    last: Option<u64>,
+    event_times: Option<(i64, i64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSeal {
+    first: u64,
+    next: u64,
+    contents: Vec<StoredRange>,
+    last: StoredState,
+}
+
+/// Why a file of ours could not be used.
+#[derive(Debug)]
+pub(super) enum Unread {
+    Absent,
+    Io(io::Error),
+    Broken(Broken),
+}
+
+pub(super) fn manifest_path(journal: &Path) -> PathBuf {
+    journal.join("MANIFEST")
+}
+
+pub(super) fn sidecar(journal: &Path, id: SegmentId, extension: &str) -> PathBuf {
+    journal.join(format!("{id}.{extension}"))
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Unread> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Unread::Absent),
+        Err(error) => return Err(Unread::Io(error)),
+    };
+    envelope::unpack(&bytes).map_err(Unread::Broken)
+}
+
+fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let bytes = envelope::pack(value).map_err(io::Error::other)?;
+    disk::replace(path, &bytes)
+}
+
+impl Manifest {
+    pub(super) fn read(journal: &Path) -> Result<Self, Unread> {
+        let stored: StoredManifest = read(&manifest_path(journal))?;
+        Ok(Self {
+            next_id: stored.next_id,
+            segments: stored.segments,
+            losses: stored.losses.into_iter().map(damage).collect(),
+            broken: stored.broken,
+        })
+    }
+
+    pub(super) fn write(&self, journal: &Path) -> io::Result<()> {
+        let stored = StoredManifest {
+            next_id: self.next_id,
+            segments: self.segments.clone(),
+            losses: self.losses.iter().map(stored_loss).collect(),
+            broken: self.broken.clone(),
+        };
+        write(&manifest_path(journal), &stored)
+    }
+
+    /// Forgets losses that the agent has put on record: their offsets are done
+    /// with.
+    pub(super) fn forget_recorded(&mut self, meta: &Meta) {
+        self.losses.retain(|loss| {
+            let is_done = meta.done.iter().any(|(a, b)| *a <= loss.first && loss.end <= *b);
+            meta.frontier < loss.end && !is_done
+        });
+    }
+}
+
+impl Seal {
+    pub(super) fn read(journal: &Path, id: SegmentId) -> Result<Self, Unread> {
+        let stored: StoredSeal = read(&sidecar(journal, id, "seal"))?;
+        Ok(Self {
+            first: Offset(stored.first),
+            next: Offset(stored.next),
+            contents: meta::contents_of(stored.contents),
+            last: stored.last.into_state(),
+        })
+    }
+
+    pub(super) fn write(&self, journal: &Path, id: SegmentId) -> io::Result<()> {
+        let stored = StoredSeal {
+            first: self.first.0,
+            next: self.next.0,
+            contents: meta::stored_contents(&self.contents),
+            last: StoredState::of(&self.last.meta, self.last.next),
+        };
+        write(&sidecar(journal, id, "seal"), &stored)
+    }
+}
+
+pub(super) fn read_head(journal: &Path, id: SegmentId) -> Option<State> {
+    read(&sidecar(journal, id, "head")).ok().map(StoredState::into_state)
+}
+
+pub(super) fn write_head(journal: &Path, id: SegmentId, state: &State) -> io::Result<()> {
+    write(&sidecar(journal, id, "head"), &StoredState::of(&state.meta, state.next))
+}
+
+/// Where the last commit ended, as far as the note tells.
+pub(super) fn read_note(journal: &Path, id: SegmentId) -> Option<Offset> {
+    read::<u64>(&sidecar(journal, id, "note")).ok().map(Offset)
+}
+
+/// Bytes of the note: always as many, so that it is overwritten in place.
+pub(super) fn note(next: Offset) -> Vec<u8> {
+    envelope::pack(&next.0).unwrap_or_default()
+}
+
+/// Every reading of a segment is missing.
+pub(super) fn all_missing(contents: &Contents) -> Vec<Missing> {
+    let missing = contents.iter().map(|((source, epoch), range)| Missing {
+        source: source.clone(),
+        epoch: *epoch,
+        first: range.first,
+        last: Some(range.last),
+        event_times: Some((range.earliest, range.latest)),
+    });
+    missing.collect()
+}
+
+/// Nobody knows how far each source went after this meta.
+pub(super) fn missing_after(meta: &Meta) -> Vec<Missing> {
+    let missing = meta.sources.iter().map(|(source, books)| Missing {
+        source: source.clone(),
+        epoch: meta.epoch,
+        first: books.tail.next(),
+        last: None,
+        event_times: None,
+    });
+    missing.collect()
+}
+
+fn damage(stored: StoredLoss) -> Damage {
+    let missing = stored.missing.into_iter().map(|missing| Missing {
+        source: SourceId::new(&missing.source),
+        epoch: Epoch { number: missing.epoch.0, nonce: missing.epoch.1 },
+        first: Seq(missing.first),
+        last: missing.last.map(Seq),
+        event_times: missing
+            .event_times
+            .map(|(a, b)| (EventTime::from_unix_ns(a), EventTime::from_unix_ns(b))),
+    });
+    Damage {
+        first: Offset(stored.first),
+        end: Offset(stored.end),
+        missing: missing.collect(),
+        reason: stored.reason,
+    }
+}
+
+fn stored_loss(damage: &Damage) -> StoredLoss {
+    let missing = damage.missing.iter().map(|missing| StoredMissing {
+        source: missing.source.as_str().to_owned(),
+        epoch: (missing.epoch.number, missing.epoch.nonce),
+        first: missing.first.0,
+        last: missing.last.map(|seq| seq.0),
+        event_times: missing.event_times.map(|(a, b)| (a.unix_ns(), b.unix_ns())),
+    });
+    StoredLoss {
+        first: damage.first.0,
+        end: damage.end.0,
+        reason: damage.reason.clone(),
+        missing: missing.collect(),
+    }
+}

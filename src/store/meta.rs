@@ -1,0 +1,274 @@
+//! The stored forms of [`Meta`] and of what a segment contains.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::ledger::{StoredHanded, StoredOpenGap};
+use crate::core::id::{Epoch, Offset, Seq, SourceId};
+use crate::core::reading::{Entry, Record};
+use crate::core::seam::{Meta, SourceMeta, SourceRange};
+use crate::core::time::EventTime;
+
+/// What a segment holds, per source and epoch.
+pub(super) type Contents = BTreeMap<(SourceId, Epoch), SourceRange>;
+
+/// The state after a commit: its meta, and where the journal ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) meta: Meta,
+    pub(super) next: Offset,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredState {
+    next: u64,
+    epoch: (u32, u32),
+    start: u64,
+    frontier: u64,
+    /// Alternating lengths: from the frontier to the first range, its length,
+    /// to the next range, and so on.
+    done: Vec<u64>,
+    sources: Vec<StoredSource>,
+    handed: Vec<StoredHanded>,
+    gaps: Vec<StoredOpenGap>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredSource {
+    name: String,
+    tail: u64,
+    accepted: u64,
+    acknowledged: u64,
+    evicted: u64,
+    lost: u64,
+    newest_event: Option<i64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredRange {
+    source: String,
+    epoch: (u32, u32),
+    first: u64,
+    last: u64,
+    earliest: i64,
+    latest: i64,
+}
+
+impl StoredState {
+    pub(super) fn of(meta: &Meta, next: Offset) -> Self {
+        let mut at = meta.frontier.0;
+        let mut done = Vec::with_capacity(2 * meta.done.len());
+        for (first, end) in &meta.done {
+            done.push(first.0.wrapping_sub(at));
+            done.push(end.0.wrapping_sub(first.0));
+            at = end.0;
+        }
+        let sources = meta.sources.iter().map(|(name, source)| StoredSource {
+            name: name.as_str().to_owned(),
+            tail: source.tail.0,
+            accepted: source.accepted,
+            acknowledged: source.acknowledged,
+            evicted: source.evicted,
+            lost: source.lost,
+            newest_event: source.newest_event.map(EventTime::unix_ns),
+        });
+        Self {
+            next: next.0,
+            epoch: (meta.epoch.number, meta.epoch.nonce),
+            start: meta.start.0,
+            frontier: meta.frontier.0,
+            done,
+            sources: sources.collect(),
+            handed: meta.handed.iter().map(StoredHanded::of).collect(),
+            gaps: meta.gaps.iter().map(StoredOpenGap::of).collect(),
+        }
+    }
+
+    pub(super) fn into_state(self) -> State {
+        let mut at = self.frontier;
+        let mut done = Vec::with_capacity(self.done.len() / 2);
+        for pair in self.done.chunks_exact(2) {
+            let first = at.wrapping_add(pair[0]);
+            at = first.wrapping_add(pair[1]);
+            done.push((Offset(first), Offset(at)));
+        }
+        let sources = self.sources.into_iter().map(|source| {
+            let books = SourceMeta {
+                tail: Seq(source.tail),
+                accepted: source.accepted,
+                acknowledged: source.acknowledged,
+                evicted: source.evicted,
+                lost: source.lost,
+                newest_event: source.newest_event.map(EventTime::from_unix_ns),
+            };
+            (SourceId::new(&source.name), books)
+        });
+        let meta = Meta {
+            epoch: Epoch { number: self.epoch.0, nonce: self.epoch.1 },
+            start: Offset(self.start),
+            frontier: Offset(self.frontier),
+            done,
+            sources: sources.collect(),
+            handed: self.handed.into_iter().map(StoredHanded::into_handed).collect(),
+            gaps: self.gaps.into_iter().filter_map(StoredOpenGap::into_gap).collect(),
+        };
+        State { meta, next: Offset(self.next) }
+    }
+}
+
+pub(super) fn stored_contents(contents: &Contents) -> Vec<StoredRange> {
+    let stored = contents.iter().map(|((source, epoch), range)| StoredRange {
+        source: source.as_str().to_owned(),
+        epoch: (epoch.number, epoch.nonce),
+        first: range.first.0,
+        last: range.last.0,
+        earliest: range.earliest.unix_ns(),
+        latest: range.latest.unix_ns(),
+    });
+    stored.collect()
+}
+
+pub(super) fn contents_of(stored: Vec<StoredRange>) -> Contents {
+    let ranges = stored.into_iter().map(|range| {
+        let epoch = Epoch { number: range.epoch.0, nonce: range.epoch.1 };
+        let key = (SourceId::new(&range.source), epoch);
+        let value = SourceRange {
+            first: Seq(range.first),
+            last: Seq(range.last),
+            earliest: EventTime::from_unix_ns(range.earliest),
+            latest: EventTime::from_unix_ns(range.latest),
+        };
+        (key, value)
+    });
+    ranges.collect()
+}
+
+/// Sums up readings, cheaply: neighbours share their source, and polled sources
+/// take turns.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    ranges: Vec<(SourceId, Epoch, SourceRange)>,
+    last: usize,
+}
+
+impl Summary {
+    pub(super) fn add(&mut self, entries: &[Entry]) {
+        entries.iter().filter_map(Entry::reading).for_each(|record| self.add_record(record));
+    }
+
+    fn add_record(&mut self, record: &Record) {
+        let is_it = |range: &(SourceId, Epoch, SourceRange)| {
+            range.1 == record.epoch && range.0 == record.source
+        };
+        let guesses = [self.last, (self.last + 1) % self.ranges.len().max(1)];
+        let found = guesses
+            .into_iter()
+            .find(|place| self.ranges.get(*place).is_some_and(is_it))
+            .or_else(|| self.ranges.iter().position(is_it));
+        let time = record.stamp.event_time;
+        match found {
+            Some(place) => {
+                self.last = place;
+                let one = SourceRange {
+                    first: record.seq,
+                    last: record.seq,
+                    earliest: time,
+                    latest: time,
+                };
+                widen(&mut self.ranges[place].2, &one);
+            }
+            None => {
+                self.last = self.ranges.len();
+                let range = SourceRange {
+                    first: record.seq,
+                    last: record.seq,
+                    earliest: time,
+                    latest: time,
+                };
+                self.ranges.push((record.source.clone(), record.epoch, range));
+            }
+        }
+    }
+
+    pub(super) fn merge_into(self, contents: &mut Contents) {
+        for (source, epoch, range) in self.ranges {
+            contents.entry((source, epoch)).and_modify(|r| widen(r, &range)).or_insert(range);
+        }
+    }
+}
+
+fn widen(range: &mut SourceRange, other: &SourceRange) {
+    range.first = range.first.min(other.first);
+    range.last = range.last.max(other.last);
+    range.earliest = range.earliest.min(other.earliest);
+    range.latest = range.latest.max(other.latest);
+}
+
+/// Raises `contents` to what the tails say must be there: readings after `head`
+/// up to `meta`. Frames that cannot be read any more count too.
+pub(super) fn widen_by_tails(contents: &mut Contents, head: &Meta, meta: &Meta) {
+    for (source, books) in &meta.sources {
+        let before = tail_in(head, source, meta.epoch);
+        if books.tail <= before {
+            continue;
+        }
+        let time = books.newest_event.unwrap_or(EventTime::from_unix_ns(0));
+        let range = contents.entry((source.clone(), meta.epoch)).or_insert(SourceRange {
+            first: before.next(),
+            last: books.tail,
+            earliest: time,
+            latest: time,
+        });
+        range.first = range.first.min(before.next());
+        range.last = range.last.max(books.tail);
+    }
+}
+
+/// The tail of a source, zero when the meta speaks of another epoch.
+pub(super) fn tail_in(meta: &Meta, source: &SourceId, epoch: Epoch) -> Seq {
+    if meta.epoch != epoch {
+        return Seq(0);
+    }
+    meta.sources.get(source).map_or(Seq(0), |books| books.tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_meta_comes_back_as_it_went() {
+        let books = SourceMeta {
+            tail: Seq(9),
+            accepted: 8,
+            acknowledged: 3,
+            evicted: 2,
+            lost: 1,
+            newest_event: Some(EventTime::from_unix_ns(-5)),
+        };
+        let meta = Meta {
+            epoch: Epoch { number: 2, nonce: 77 },
+            start: Offset(3),
+            frontier: Offset(10),
+            done: vec![(Offset(12), Offset(13)), (Offset(20), Offset(25))],
+            sources: [(SourceId::new("plc"), books)].into(),
+            ..Meta::default()
+        };
+        let state = StoredState::of(&meta, Offset(30)).into_state();
+        assert_eq!(state, State { meta, next: Offset(30) });
+    }
+
+    #[test]
+    fn tails_show_readings_that_no_frame_shows() {
+        let meta = |tail| Meta {
+            sources: [(SourceId::new("plc"), SourceMeta { tail: Seq(tail), ..Default::default() })]
+                .into(),
+            ..Default::default()
+        };
+        let mut contents = Contents::new();
+        widen_by_tails(&mut contents, &meta(5), &meta(9));
+        let range = contents[&(SourceId::new("plc"), Epoch::default())];
+        assert_eq!((range.first, range.last), (Seq(6), Seq(9)));
+    }
+}

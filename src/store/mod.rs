@@ -1,0 +1,241 @@
+//! The journal: a durable log on sled 0.34, the only memory of what was accepted
+//! and not yet handed over.
+//!
+//! What is known of sled 0.34.7, and what follows:
+//!
+//! | fact | consequence |
+//! | --- | --- |
+//! | one key per reading: 60,000 readings/s, 10 bytes written per byte stored, hundreds of MB resident | the unit is the **frame** ([`frame`]): many readings in one value |
+//! | `flush()` calls `sync_file_range`: after a power cut flushed data was gone in 7 of 10 trials | durable means `flush()` **and** `fdatasync` of sled's `db` file through a descriptor of our own |
+//! | drained space never returns to the file system | **segments** ([`segment`]): each a database of its own, deleted whole |
+//! | a flipped bit can panic in `open`; a missing or zeroed file opens as an empty database; a leftover `snap.*.generating` blocks every open | the open ladder behind `catch_unwind`; a manifest and sidecars outside sled ([`manifest`]) |
+//! | on a full disk `flush` hangs for good, or fails and then everything fails until reopened | sled never sees a full disk; a failed segment is given up and a new one started; own thread with a heartbeat ([`worker`]) |
+//! | values beyond about 9 KB become files that are never deleted; batches from 1,024 operations on leak | frames of at most 6 KiB, batches of at most 256 operations |
+//! | the default cache is 1 GiB; a full scan takes 150 MB whatever the cache | small caches, no `len()`, no full scans in daily work |
+//!
+//! A **commit** is a few frames, the names they first use, and the meta, in
+//! batches of which the last carries the meta; then one flush, one fdatasync,
+//! and only then an answer. A commit that fails never happened: its segment is
+//! sealed where the last good commit ended, what lies beyond is ignored, and the
+//! same entries go to a new segment at the same offsets.
+//!
+//! Reading order: [`frame`], [`segment`], this file, `open`, `fetch`, `audit`.
+
+mod audit;
+mod codes;
+mod column;
+mod commit;
+mod dictionary;
+mod disk;
+mod envelope;
+mod error;
+mod facts;
+mod fetch;
+mod frame;
+pub mod inspect;
+mod ledger;
+mod manifest;
+mod meta;
+mod open;
+pub mod quarantine;
+mod recover;
+mod segment;
+mod unframe;
+pub mod worker;
+
+#[cfg(test)]
+mod frame_tests;
+#[cfg(test)]
+mod store_tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use error::{OpenError, StoreError};
+pub use segment::is_opening_segment;
+
+use self::dictionary::NameWriter;
+use self::frame::FrameWriter;
+use self::manifest::{Listed, Manifest};
+use self::meta::{Contents, State};
+use self::quarantine::Refusals;
+use self::segment::Segment;
+use crate::core::id::{Epoch, Offset, SegmentId};
+use crate::core::seam::{Damage, DiskFacts, Recovered, SegmentInfo};
+
+/// Disk space below which sled is not asked to write, in bytes: a full disk can
+/// hang it for good.
+pub const FREE_BYTES_MIN: u64 = 4 * 1024 * 1024;
+
+/// Where and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory; created if need be.
+    pub data_dir: PathBuf,
+    /// Size on disk at which a segment is sealed and a new one begun, in bytes.
+    /// sled grows in steps of 512 KiB; less than 1 MiB makes no sense.
+    pub segment_bytes: u64,
+    /// Bytes that the file system of the path has left for this process. Below
+    /// [`FREE_BYTES_MIN`] commits fail without touching the disk.
+    pub probe_free: fn(&Path) -> u64,
+}
+
+/// Default of [`Options::segment_bytes`].
+pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The open journal. Blocking: [`worker`] gives it a thread.
+#[derive(Debug)]
+pub struct Store {
+    options: Options,
+    folders: Folders,
+    /// Oldest first; only the last can be unsealed.
+    segments: Vec<SegmentInfo>,
+    next_id: u32,
+    /// Lost segments that the agent has not put on record yet.
+    losses: Vec<Damage>,
+    /// Why the numbering of that epoch must not be continued.
+    broken: Option<(Epoch, String)>,
+    active: Option<Active>,
+    reader: Option<(SegmentId, Segment)>,
+    /// After the last good commit.
+    state: State,
+    frames: FrameWriter,
+    /// Damage found by reading, per segment.
+    audits: BTreeMap<SegmentId, Vec<Damage>>,
+    /// Stretches reported by this process.
+    reported: BTreeSet<(SegmentId, Offset)>,
+    refusals: Refusals,
+    /// Taken by all but the segments, as last measured.
+    other_bytes: u64,
+    written_bytes: u64,
+}
+
+/// The segment that is written to.
+#[derive(Debug)]
+struct Active {
+    id: SegmentId,
+    segment: Segment,
+    names: NameWriter,
+    note: File,
+    contents: Arc<Contents>,
+    /// Bytes of frames since the contents were last stored.
+    unnoted_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Folders {
+    journal: PathBuf,
+    quarantine: PathBuf,
+    state: PathBuf,
+}
+
+impl Folders {
+    fn of(data_dir: &Path) -> Self {
+        Self {
+            journal: data_dir.join("journal"),
+            quarantine: data_dir.join("quarantine"),
+            state: data_dir.join("state"),
+        }
+    }
+
+    fn segment(&self, id: SegmentId) -> PathBuf {
+        self.journal.join(id.to_string())
+    }
+}
+
+impl Store {
+    /// Opens the journal, whatever state it is in. Damaged data is set aside and
+    /// reported; only a newer format or a refusing file system is an error.
+    pub fn open(options: &Options) -> Result<(Self, Recovered), OpenError> {
+        open::open(options)
+    }
+
+    /// Deletes a segment that is sealed; the active one is left alone.
+    pub fn remove(&mut self, id: SegmentId) -> DiskFacts {
+        let place = self.segments.iter().position(|info| info.id == id && info.is_sealed);
+        if let Some(place) = place {
+            self.release_reader(id);
+            let removed = self.segments.remove(place);
+            // The manifest first: a folder it does not know is cleaned up at the
+            // next start, a folder that it knows and that is gone is damage.
+            if self.write_manifest().is_ok() {
+                open::delete_segment(&self.folders, id);
+                self.audits.remove(&id);
+            } else {
+                self.segments.insert(place, removed);
+            }
+        }
+        self.disk()
+    }
+
+    /// Space on disk now.
+    pub fn disk(&self) -> DiskFacts {
+        let segments: u64 = self.segments.iter().map(|info| info.bytes).sum();
+        DiskFacts {
+            used_bytes: segments + self.other_bytes,
+            free_bytes: (self.options.probe_free)(&self.options.data_dir),
+            written_bytes: self.written_bytes,
+        }
+    }
+
+    /// The segments, oldest first; the last may be active.
+    pub fn segments(&self) -> &[SegmentInfo] {
+        &self.segments
+    }
+
+    /// The refused inputs that were kept.
+    pub fn refusals(&mut self) -> &mut Refusals {
+        &mut self.refusals
+    }
+
+    /// Closes the journal so that the next start has nothing to look for.
+    pub fn close(mut self) {
+        if let Some((_, segment)) = self.reader.take() {
+            segment.close();
+        }
+        self.close_active();
+        self.refusals.close();
+    }
+
+    fn release_reader(&mut self, id: SegmentId) {
+        if self.reader.as_ref().is_some_and(|(open, _)| *open == id) {
+            if let Some((_, segment)) = self.reader.take() {
+                segment.close();
+            }
+        }
+    }
+
+    fn manifest(&self) -> Manifest {
+        let listed = self.segments.iter().map(|info| Listed {
+            id: info.id.0,
+            first: info.first.0,
+            next: info.is_sealed.then_some(info.next.0),
+            is_sealed: info.is_sealed,
+        });
+        Manifest {
+            next_id: self.next_id,
+            segments: listed.collect(),
+            losses: self.losses.clone(),
+            broken: self.broken.clone().filter(|(epoch, _)| *epoch == self.state.meta.epoch),
+        }
+    }
+
+    fn write_manifest(&mut self) -> Result<(), StoreError> {
+        let path = manifest::manifest_path(&self.folders.journal);
+        self.manifest().write(&self.folders.journal).map_err(error::at(&path))
+    }
+
+    fn measure_others(&mut self) {
+        self.other_bytes = disk::allocated(&self.folders.quarantine)
+            + disk::allocated(&self.folders.state)
+            + disk::allocated(&manifest::manifest_path(&self.folders.journal));
+    }
+}
+
+/// What a segment takes, with the files beside it.
+fn segment_bytes(folders: &Folders, id: SegmentId) -> u64 {
+    let beside = ["head", "note", "seal"].map(|name| manifest::sidecar(&folders.journal, id, name));
+    disk::allocated(&folders.segment(id)) + beside.iter().map(|p| disk::allocated(p)).sum::<u64>()
+}

@@ -1,0 +1,210 @@
+//! The active segment after a start: is it all there, where does it end, and may
+//! its numbering be continued?
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::dictionary::NameWriter;
+use super::envelope::{Broken, SCHEMA};
+use super::error::{OpenError, StoreError};
+use super::fetch::head_of;
+use super::manifest::{self, Listed};
+use super::meta::{self, Contents, State, Summary};
+use super::open::refused;
+use super::segment::{self, Piece, Segment};
+use super::{Active, Store, disk, segment_bytes};
+use crate::core::id::{Offset, SegmentId};
+use crate::core::reading::Entry;
+use crate::core::seam::{Damage, Meta, SegmentInfo};
+
+/// A store on its way to being open.
+pub(super) struct Recovery {
+    pub(super) store: Store,
+    pub(super) broken: Option<String>,
+    /// Segments to be moved away once the manifest no longer lists them.
+    pub(super) set_aside: Vec<SegmentId>,
+}
+
+/// What a segment's content says.
+pub(super) struct Found {
+    pub(super) head: State,
+    pub(super) state: State,
+    pub(super) contents: Contents,
+}
+
+impl Recovery {
+    pub(super) fn new(store: Store) -> Self {
+        Self { store, broken: None, set_aside: Vec::new() }
+    }
+
+    /// Takes over a state that is newer than what is known.
+    pub(super) fn adopt(&mut self, state: &State) {
+        if state.next >= self.store.state.next && state.meta != Meta::default() {
+            self.store.state = state.clone();
+        }
+    }
+}
+
+/// Opens the active segment, or sets it aside.
+pub(super) fn active(recovery: &mut Recovery, listed: Listed) -> Result<(), OpenError> {
+    let id = SegmentId(listed.id);
+    let folder = recovery.store.folders.segment(id);
+    let journal = recovery.store.folders.journal.clone();
+    let opened = Segment::open(&folder);
+    let (segment, found) = match opened {
+        Err(error) if segment::is_damage(&error) => {
+            lose(recovery, listed, None, &error);
+            return Ok(());
+        }
+        Err(error) => return Err(refused(error, &folder)),
+        Ok(mut segment) => {
+            if let Ok(Some(Err(Broken::Newer(found)))) = segment.state(b'm') {
+                segment.close();
+                return Err(OpenError::NewerSchema { path: folder, found, known: SCHEMA });
+            }
+            let found = read_segment(&mut segment, &journal, id, Offset(listed.first));
+            (segment, found)
+        }
+    };
+    let names = found.and_then(|found| Ok((names_of(&segment)?, found)));
+    match names {
+        Ok((names, found)) => adopt_active(recovery, listed, segment, found, names),
+        Err(error) if segment::is_damage(&error) => {
+            let state = segment.state(b'm').ok().flatten().and_then(Result::ok);
+            segment.close();
+            lose(recovery, listed, state, &error);
+            Ok(())
+        }
+        Err(error) => {
+            segment.close();
+            Err(refused(error, &folder))
+        }
+    }
+}
+
+fn names_of(segment: &Segment) -> Result<NameWriter, StoreError> {
+    let mut names = NameWriter::with(segment.names()?);
+    names.begin_after(segment.name_id_max()?);
+    Ok(names)
+}
+
+/// The active segment cannot be read. Nobody can say which numbers were given
+/// last, so none may be given again.
+fn lose(recovery: &mut Recovery, listed: Listed, state: Option<State>, error: &StoreError) {
+    let id = SegmentId(listed.id);
+    let journal = recovery.store.folders.journal.clone();
+    let head = manifest::read_head(&journal, id).unwrap_or_else(|| recovery.store.state.clone());
+    recovery.adopt(&head);
+    if let Some(state) = &state {
+        recovery.adopt(state);
+    }
+    let first = Offset(listed.first).max(head.next);
+    let known = [manifest::read_note(&journal, id), state.map(|state| state.next)];
+    let end = known.into_iter().flatten().fold(first.plus(1), Offset::max);
+    recovery.store.losses.push(Damage {
+        first,
+        end,
+        missing: manifest::missing_after(&head.meta),
+        reason: format!("segment {id} set aside: {error}"),
+    });
+    recovery.broken = Some(format!("the newest segment {id} cannot be read: {error}"));
+    recovery.set_aside.push(id);
+}
+
+fn adopt_active(
+    recovery: &mut Recovery,
+    listed: Listed,
+    segment: Segment,
+    found: Found,
+    names: NameWriter,
+) -> Result<(), OpenError> {
+    let id = SegmentId(listed.id);
+    let store = &mut recovery.store;
+    let journal = store.folders.journal.clone();
+    // Nothing newer than its end counts; new frames must not lie among old.
+    segment.cut(found.state.next).map_err(|error| refused(error, segment.folder()))?;
+    let contents = Arc::new(found.contents);
+    store.segments.push(SegmentInfo {
+        id,
+        first: Offset(listed.first).max(found.head.next),
+        next: found.state.next,
+        bytes: segment_bytes(&store.folders, id),
+        is_sealed: false,
+        contents: Arc::clone(&contents),
+    });
+    let noted = manifest::read_note(&journal, id).unwrap_or_default();
+    let is_short = noted > found.state.next;
+    let meta = found.state.meta.clone();
+    let end = found.state.next;
+    store.state = found.state;
+    // A seal from a clean end is stale from here on.
+    let seal = manifest::sidecar(&journal, id, "seal");
+    disk::delete(&seal).map_err(OpenError::io(&seal, "delete"))?;
+    let note_path = manifest::sidecar(&journal, id, "note");
+    let note = OpenOptions::new().create(true).truncate(false).write(true).open(&note_path);
+    let note = note.map_err(OpenError::io(&note_path, "open"))?;
+    store.active = Some(Active { id, segment, names, note, contents, unnoted_bytes: 0 });
+    if is_short {
+        store.close_active();
+        store.losses.push(Damage {
+            first: end,
+            end: noted,
+            missing: manifest::missing_after(&meta),
+            reason: format!("segment {id} ends at offset {end}; it once reached {noted}"),
+        });
+        recovery.broken = Some(format!(
+            "the newest segment {id} is shorter than it was: it ends at offset {end} instead of \
+             {noted}"
+        ));
+    }
+    Ok(())
+}
+
+/// Reads what a segment says of itself, and the frames that came after it said
+/// so: a commit may have been applied without its meta, and its readings exist.
+pub(super) fn read_segment(
+    segment: &mut Segment,
+    journal: &Path,
+    id: SegmentId,
+    first: Offset,
+) -> Result<Found, StoreError> {
+    let head = head_of(segment, journal, id)?;
+    let stored = segment.state(b'm')?.and_then(Result::ok);
+    let has_meta = stored.is_some();
+    let mut state = stored.unwrap_or_else(|| head.clone());
+    let known = segment.contents()?.filter(|(_, next)| *next <= state.next);
+    let (mut contents, from) = known.unwrap_or_else(|| (Contents::new(), first.max(head.next)));
+    let mut summary = Summary::default();
+    let mut walk = segment.walk(from)?;
+    while let Some(piece) = segment.step(&mut walk)? {
+        let Piece::Frame { first, entries } = piece else { continue };
+        if has_meta && first > state.next {
+            break;
+        }
+        let end = first.plus(entries.len() as u64);
+        if end > state.next {
+            let known = state.next.0.saturating_sub(first.0) as usize;
+            raise(&mut state.meta, entries.get(known..).unwrap_or_default());
+            state.next = end;
+        }
+        summary.add(&entries);
+    }
+    summary.merge_into(&mut contents);
+    meta::widen_by_tails(&mut contents, &head.meta, &state.meta);
+    Ok(Found { head, state, contents })
+}
+
+/// Counts readings that the meta does not know yet.
+fn raise(meta: &mut Meta, entries: &[Entry]) {
+    for record in entries.iter().filter_map(Entry::reading) {
+        if record.epoch != meta.epoch {
+            // The first commit of a new numbering, its meta lost.
+            meta.epoch = record.epoch;
+            meta.sources.values_mut().for_each(|books| books.tail = Default::default());
+        }
+        let books = meta.sources.entry(record.source.clone()).or_default();
+        books.tail = books.tail.max(record.seq);
+        books.accepted += 1;
+    }
+}

@@ -1,0 +1,387 @@
+//! One segment: a sled database of its own.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `f` offset part | a frame, cut into parts when it is one large entry |
+//! | `d` number | a name |
+//! | `m` part | the state after the last commit |
+//! | `h` part | the state when the segment began; never absent, so an emptied database is told from a new one |
+//! | `c` part | what it holds up to some offset; the rest follows from the frames |
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::dictionary::{Name, NameCache};
+use super::disk;
+use super::envelope::{self, Broken};
+use super::error::StoreError;
+use super::meta::{self, Contents, State, StoredRange, StoredState};
+use super::unframe;
+use crate::core::id::Offset;
+use crate::core::reading::Entry;
+
+const CACHE_BYTES: u64 = 2 * 1024 * 1024;
+/// Parts that a value may have: a longest line and its names.
+const PARTS_MAX: u16 = 1_024;
+
+thread_local! {
+    static IS_OPENING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside sled on stored bytes that may be damaged, so
+/// that a panic is caught and the segment set aside. The panic hook of the
+/// process aborts in every other case.
+pub fn is_opening_segment() -> bool {
+    IS_OPENING.with(Cell::get)
+}
+
+/// Runs `read`, which looks at stored bytes through sled, and turns a panic into
+/// an error. Never used around a write.
+pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let before = IS_OPENING.with(|flag| flag.replace(true));
+    let result = catch_unwind(AssertUnwindSafe(read));
+    IS_OPENING.with(|flag| flag.set(before));
+    result.unwrap_or_else(|_| Err(StoreError::Damaged("sled panicked on it".into())))
+}
+
+/// Whether an error says that the bytes are damaged, and not that the disk is
+/// full or away for the moment.
+pub(super) fn is_damage(error: &StoreError) -> bool {
+    match error {
+        StoreError::Sled(sled::Error::Io(error)) => matches!(
+            error.kind(),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput
+        ),
+        StoreError::Sled(_) | StoreError::Damaged(_) => true,
+        StoreError::Io(_, error) => error.kind() == io::ErrorKind::NotFound,
+        StoreError::Full { .. } | StoreError::Busy(_) => false,
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredContents {
+    next: u64,
+    ranges: Vec<StoredRange>,
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub(super) struct Segment {
+    db: sled::Db,
+    /// Our own descriptor of sled's log: `flush` does not sync, this does.
+    log: File,
+    folder: PathBuf,
+    names: NameCache,
+}
+
+/// What a step of a walk finds.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Frame { first: Offset, entries: Vec<Entry> },
+    Bad { at: Offset, reason: &'static str },
+}
+
+/// A walk over frames in the order of their offsets.
+pub(super) struct Walk {
+    frames: sled::Iter,
+    last: Option<u64>,
+}
+
+fn frame_key(offset: Offset, part: u16) -> [u8; 11] {
+    let mut key = [b'f'; 11];
+    key[1..9].copy_from_slice(&offset.0.to_be_bytes());
+    key[9..].copy_from_slice(&part.to_be_bytes());
+    key
+}
+
+fn frame_place(key: &[u8]) -> Option<(u64, u16)> {
+    let key: &[u8; 11] = key.try_into().ok()?;
+    let offset = u64::from_be_bytes(key[1..9].try_into().ok()?);
+    (key[0] == b'f').then_some((offset, u16::from_be_bytes([key[9], key[10]])))
+}
+
+fn part_key(kind: u8, part: u16) -> [u8; 3] {
+    let part = part.to_be_bytes();
+    [kind, part[0], part[1]]
+}
+
+fn name_key(id: u32) -> [u8; 5] {
+    let id = id.to_be_bytes();
+    [b'd', id[0], id[1], id[2], id[3]]
+}
+
+/// Adds a frame to a batch; the number of operations.
+pub(super) fn put_frame(batch: &mut sled::Batch, first: Offset, frame: &[u8]) -> usize {
+    let put = |(part, bytes): (u16, &[u8])| batch.insert(&frame_key(first, part), bytes);
+    envelope::parts(frame).map(put).count()
+}
+
+/// Adds names to a batch.
+pub(super) fn put_name(batch: &mut sled::Batch, id: u32, name: &Name) -> Result<(), StoreError> {
+    batch.insert(&name_key(id), name.encode().map_err(unstorable)?);
+    Ok(())
+}
+
+/// The state in stored form.
+pub(super) fn pack_state(state: &State) -> Result<Vec<u8>, StoreError> {
+    envelope::pack(&StoredState::of(&state.meta, state.next)).map_err(unstorable)
+}
+
+/// Adds a packed state to a batch, as `m` or `h`; the number of operations.
+pub(super) fn put_parts(batch: &mut sled::Batch, kind: u8, packed: &[u8]) -> usize {
+    let put = |(part, bytes): (u16, &[u8])| batch.insert(&part_key(kind, part), bytes);
+    envelope::parts(packed).map(put).count()
+}
+
+/// The contents up to `next` in stored form.
+pub(super) fn pack_contents(contents: &Contents, next: Offset) -> Result<Vec<u8>, StoreError> {
+    let stored = StoredContents { next: next.0, ranges: meta::stored_contents(contents) };
+    envelope::pack(&stored).map_err(unstorable)
+}
+
+fn unstorable(error: postcard::Error) -> StoreError {
+    StoreError::Damaged(format!("cannot serialise: {error}"))
+}
+
+/// Opens a sled database with the settings that all of ours have.
+pub(super) fn open_sled(folder: &Path) -> Result<sled::Db, StoreError> {
+    let config = sled::Config::new()
+        .path(folder)
+        .cache_capacity(CACHE_BYTES)
+        .flush_every_ms(None)
+        .mode(sled::Mode::HighThroughput);
+    config.open().map_err(|error| match &error {
+        // sled wraps EWOULDBLOCK of its lock as "other", with a sentence.
+        sled::Error::Io(io) if io.to_string().contains("could not acquire lock") => {
+            StoreError::Busy(folder.to_path_buf())
+        }
+        _ => StoreError::Sled(error),
+    })
+}
+
+/// The ladder: a leftover half snapshot blocks every open, a damaged snapshot
+/// can be done without, the rest cannot be helped.
+pub(super) fn open_ladder(folder: &Path) -> Result<sled::Db, StoreError> {
+    remove_snapshots(folder, |name| name.ends_with(".generating"));
+    match guarded(|| open_sled(folder)) {
+        Err(error) if is_damage(&error) => {
+            remove_snapshots(folder, |_| true);
+            guarded(|| open_sled(folder))
+        }
+        other => other,
+    }
+}
+
+fn remove_snapshots(folder: &Path, is_chosen: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snap.") && is_chosen(&name) {
+            // If it cannot be removed, the open that follows says why.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+impl Segment {
+    /// A new one, durable with its head.
+    pub(super) fn create(folder: &Path, head: &State) -> Result<Self, StoreError> {
+        disk::delete(folder).map_err(super::error::at(folder))?;
+        let db = open_sled(folder)?;
+        let segment = Self::with(db, folder)?;
+        let packed = pack_state(head)?;
+        let mut batch = sled::Batch::default();
+        put_parts(&mut batch, b'h', &packed);
+        put_parts(&mut batch, b'm', &packed);
+        segment.apply(batch)?;
+        segment.sync()?;
+        for folder in [folder, folder.parent().unwrap_or(folder)] {
+            disk::sync_folder(folder).map_err(super::error::at(folder))?;
+        }
+        Ok(segment)
+    }
+
+    /// An existing one. Empty is damage: the head is always there.
+    pub(super) fn open(folder: &Path) -> Result<Self, StoreError> {
+        if !folder.join("db").is_file() {
+            return Err(StoreError::Damaged("its files are gone".into()));
+        }
+        let db = open_ladder(folder)?;
+        let segment = Self::with(db, folder)?;
+        match guarded(|| Ok(segment.db.contains_key(part_key(b'h', 0))?)) {
+            Ok(true) => Ok(segment),
+            Ok(false) => {
+                segment.close();
+                Err(StoreError::Damaged("it opens empty: its content is gone".into()))
+            }
+            Err(error) => {
+                segment.close();
+                Err(error)
+            }
+        }
+    }
+
+    fn with(db: sled::Db, folder: &Path) -> Result<Self, StoreError> {
+        let path = folder.join("db");
+        let log = File::open(&path).map_err(super::error::at(&path))?;
+        Ok(Self { db, log, folder: folder.to_path_buf(), names: NameCache::default() })
+    }
+
+    /// Closes it. sled writes on the way out and may panic over what it read.
+    pub(super) fn close(self) {
+        let _ = guarded(|| {
+            drop(self);
+            Ok(())
+        });
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn apply(&self, batch: sled::Batch) -> Result<(), StoreError> {
+        Ok(self.db.apply_batch(batch)?)
+    }
+
+    /// Durable after this, not before.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        self.db.flush()?;
+        self.log.sync_data().map_err(super::error::at(&self.folder))
+    }
+
+    /// The state under `m` or `h`.
+    pub(super) fn state(&self, kind: u8) -> Result<Option<Result<State, Broken>>, StoreError> {
+        guarded(|| {
+            let Some(bytes) = self.value(|part| part_key(kind, part).to_vec())? else {
+                return Ok(None);
+            };
+            Ok(Some(envelope::unpack(&bytes).map(StoredState::into_state)))
+        })
+    }
+
+    /// What it holds up to an offset, as last noted.
+    pub(super) fn contents(&self) -> Result<Option<(Contents, Offset)>, StoreError> {
+        guarded(|| {
+            let Some(bytes) = self.value(|part| part_key(b'c', part).to_vec())? else {
+                return Ok(None);
+            };
+            let stored: Option<StoredContents> = envelope::unpack(&bytes).ok();
+            Ok(stored.map(|s| (meta::contents_of(s.ranges), Offset(s.next))))
+        })
+    }
+
+    /// Every name it has.
+    pub(super) fn names(&self) -> Result<Vec<(u32, Name)>, StoreError> {
+        guarded(|| {
+            let mut names = Vec::new();
+            for item in self.db.scan_prefix(b"d") {
+                let (key, value) = item?;
+                let id: Option<[u8; 4]> = key.get(1..5).and_then(|id| id.try_into().ok());
+                let name = Name::decode(&value).ok();
+                names.extend(id.map(u32::from_be_bytes).zip(name));
+            }
+            Ok(names)
+        })
+    }
+
+    /// Highest number of a name, readable or not; new ones must lie above.
+    pub(super) fn name_id_max(&self) -> Result<Option<u32>, StoreError> {
+        guarded(|| {
+            let last = self.db.get_lt(b"e")?.map(|(key, _)| key);
+            let id = last.filter(|key| key[0] == b'd').and_then(|key| key[1..].try_into().ok());
+            Ok(id.map(u32::from_be_bytes))
+        })
+    }
+
+    fn value(&self, key: impl Fn(u16) -> Vec<u8>) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(first) = self.db.get(key(0))? else { return Ok(None) };
+        let mut bytes = first.to_vec();
+        let length = envelope::announced_len(&bytes).unwrap_or(0);
+        for part in 1..PARTS_MAX {
+            if bytes.len() >= length {
+                break;
+            }
+            let Some(more) = self.db.get(key(part))? else { break };
+            bytes.extend_from_slice(&more);
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Walks from the frame that holds `from`, or the first after it.
+    pub(super) fn walk(&self, from: Offset) -> Result<Walk, StoreError> {
+        guarded(|| {
+            let below = self.db.get_lt(frame_key(from.plus(1), 0))?;
+            let covering = below.and_then(|(key, _)| frame_place(&key));
+            let start = covering.map_or(from.0, |(offset, _)| offset);
+            let frames =
+                self.db.range(frame_key(Offset(start), 0)..=frame_key(Offset(u64::MAX), 0));
+            Ok(Walk { frames, last: None })
+        })
+    }
+
+    /// The next frame of a walk.
+    pub(super) fn step(&mut self, walk: &mut Walk) -> Result<Option<Piece>, StoreError> {
+        guarded(|| self.step_inside(walk))
+    }
+
+    fn step_inside(&mut self, walk: &mut Walk) -> Result<Option<Piece>, StoreError> {
+        for item in walk.frames.by_ref() {
+            let (key, value) = item?;
+            let Some((offset, part)) = frame_place(&key) else { continue };
+            if walk.last == Some(offset) {
+                continue;
+            }
+            walk.last = Some(offset);
+            let at = Offset(offset);
+            if part != 0 {
+                return Ok(Some(Piece::Bad { at, reason: "its beginning is gone" }));
+            }
+            let whole;
+            let bytes = if envelope::announced_len(&value).is_some_and(|n| n > value.len()) {
+                whole = self.value(|part| frame_key(at, part).to_vec())?.unwrap_or_default();
+                &whole[..]
+            } else {
+                &value[..]
+            };
+            let db = &self.db;
+            let mut load =
+                |id| db.get(name_key(id)).ok().flatten().and_then(|v| Name::decode(&v).ok());
+            return Ok(Some(match unframe::read(bytes, &mut self.names, &mut load) {
+                Ok((first, entries)) if first == at => Piece::Frame { first, entries },
+                Ok(_) => Piece::Bad { at, reason: "it belongs elsewhere" },
+                Err(broken) => Piece::Bad { at, reason: broken.as_str() },
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Deletes frames at and beyond `end`: leftovers of a commit that did not
+    /// get through. New frames must not lie among them.
+    pub(super) fn cut(&self, end: Offset) -> Result<(), StoreError> {
+        let leftovers = guarded(|| {
+            let mut keys = Vec::new();
+            for item in self.db.range(frame_key(end, 0)..=frame_key(Offset(u64::MAX), u16::MAX)) {
+                keys.push(item?.0);
+            }
+            Ok(keys)
+        })?;
+        for keys in leftovers.chunks(crate::core::limits::BATCH_OPERATIONS_MAX) {
+            let mut batch = sled::Batch::default();
+            keys.iter().for_each(|key| batch.remove(key));
+            self.apply(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites the frame at that offset: damage as a test wants it.
+    #[cfg(test)]
+    pub(super) fn overwrite(&self, first: Offset, bytes: &[u8]) {
+        self.db.insert(frame_key(first, 0), bytes).unwrap();
+        self.sync().unwrap();
+    }
+}
