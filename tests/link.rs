@@ -1,0 +1,15 @@
+//! The uplink adapter, with real rumqttc, against a broker that misbehaves on
+//! request: each line of the uplink's design that is the adapter's to keep.
+
+mod support;
+
+#[path = "link/acknowledgement.rs"]
+mod acknowledgement;
+#[path = "link/connection.rs"]
+mod connection;
+#[path = "link/harness.rs"]
+mod harness;
+#[path = "link/limits.rs"]
+mod limits;
+#[path = "link/tls.rs"]
+mod tls;
