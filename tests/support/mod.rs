@@ -1,5 +1,5 @@
 //! Peers that misbehave on request, shared by the integration tests.
-#![expect(clippy::allow_attributes, reason = "dead code differs from test crate to test crate")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what fails here fails a test")]
 #![allow(dead_code, reason = "each test crate uses its own part of this")]
 
 pub(crate) mod broker;

@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
                 0x26 => user.push((inner.text(), inner.text())),
                 0x03 => content_type = Some(inner.text()),
                 0x01 | 0x17 | 0x19 => drop(inner.byte()),
-                0x21 | 0x22 | 0x23 => drop(inner.number()),
+                0x21..=0x23 => drop(inner.number()),
                 0x02 | 0x11 | 0x18 | 0x27 => drop(inner.take(4)),
                 0x08 | 0x15 => drop(inner.text()),
                 0x09 | 0x16 => drop(inner.binary()),
