@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent};
 use tidegate::link::Protocol;
 
-use crate::harness::{BOTH, Link, PATIENCE, frontier, puback, reading, status};
+use crate::harness::{BOTH, Link, PATIENCE, frontier, gap, puback, reading, status};
 use crate::support::broker::{Acks, Script, ScriptedBroker};
 
 fn acks(acks: Acks) -> Script {
@@ -32,8 +32,9 @@ async fn what_is_sent_is_what_the_contract_says() {
         link.say(1, reading("press/line", 7));
         link.say(2, frontier());
         link.say(3, status(true));
-        link.expect_pubacks([1, 2, 3]).await;
-        let [seen, frontier, status] = broker.publishes().try_into().unwrap();
+        link.say(4, gap());
+        link.expect_pubacks(1..=4).await;
+        let [seen, frontier, status, gap] = broker.publishes().try_into().unwrap();
         assert_eq!(seen.topic, "tidegate/gw-07/readings/press%2Fline");
         assert_eq!((seen.qos, seen.retain, seen.dup), (1, false, false));
         assert_eq!(seen.json()["source"], "press/line");
@@ -42,7 +43,11 @@ async fn what_is_sent_is_what_the_contract_says() {
         assert_eq!((frontier.qos, frontier.retain), (1, true));
         assert_eq!(status.topic, "tidegate/gw-07/status");
         assert_eq!((status.qos, status.retain), (1, true));
+        assert_eq!(gap.topic, "tidegate/gw-07/gaps/press-line");
+        assert_eq!((gap.qos, gap.retain), (1, false));
+        assert_eq!(gap.json()["last_seq"], 9);
         if protocol == Protocol::V5 {
+            assert_eq!(gap.user_properties[0].1, "gw-07/press-line/1-9f3a6c21/5-9");
             let key = "gw-07/press/line/1-9f3a6c21/7-7";
             let expected = [("tidegate-key", key), ("lane", "live")];
             assert_eq!(seen.user_properties, expected.map(|(k, v)| (k.to_owned(), v.to_owned())));
@@ -116,15 +121,16 @@ async fn a_late_puback_of_the_connection_before_acknowledges_nothing() {
 async fn every_connection_begins_afresh() {
     for protocol in BOTH {
         let broker = ScriptedBroker::start(Script::default()).await;
-        // The broker claims to remember the session; that changes nothing.
         broker.next_connection(Script { close_at: Some(4), ..acks(Acks::First(2)) });
         let mut link = Link::up(broker.port(), protocol).await;
-        (1..=6).for_each(|number| link.publish(number));
+        (1..=2).for_each(|number| link.publish(number));
         link.expect_pubacks([1, 2]).await;
+        (3..=6).for_each(|number| link.publish(number));
         link.expect_down(DownCause::Network).await;
         // Meant for the connection that is gone: dropped, the core sends again.
         link.publish(99);
         link.command(LinkCommand::Disconnect);
+        // The broker claims to remember the session; that changes nothing.
         broker.next_connection(Script { session_present: true, ..Script::default() });
         link.command(LinkCommand::Connect);
         let up = LinkEvent::Up { receive_max: u16::MAX, session_present: true };

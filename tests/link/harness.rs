@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tidegate::core::clock::{ClockSource, ClockState};
 use tidegate::core::id::{BootId, Epoch, PublishId, Seq, SourceId};
-use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
+use tidegate::core::reading::{
+    Entry, Flags, GapReason, GapRecord, Origin, Quality, Record, Series, Stamp, Value,
+};
 use tidegate::core::seam::{
     DownCause, Frontier, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
 };
@@ -153,6 +155,19 @@ fn record(source: &str, seq: u64) -> Record {
             flags: Flags::NONE,
         },
     }
+}
+
+pub(crate) fn gap() -> PublishBody {
+    PublishBody::Entry(Entry::Gap(GapRecord {
+        source: SourceId::new("press-line"),
+        epoch: EPOCH,
+        first_seq: Seq(5),
+        last_seq: Some(Seq(9)),
+        reason: GapReason::Evicted,
+        first_event_time: None,
+        last_event_time: None,
+        at: IngestTime::from_unix_ns(0),
+    }))
 }
 
 pub(crate) fn frontier() -> PublishBody {
