@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate::core::seam::{DownCause, LinkCommand};
 use tidegate::link::Protocol;
 
-use crate::harness::{BOTH, Link, PATIENCE, settings, status};
+use crate::harness::{BOTH, Link, PATIENCE, settings, status, text};
 use crate::support::broker::{Acks, Script, ScriptedBroker};
 use crate::support::packet::Will;
 
@@ -191,6 +191,24 @@ async fn no_ping_answered(protocol: Protocol) {
     let reason = link.expect_down(DownCause::Network).await;
     assert!(reason.contains("ping"), "{reason}");
     assert_eq!(broker.log().pings, 1);
+}
+
+#[tokio::test]
+async fn a_socket_that_takes_no_more_bytes_can_be_given_up() {
+    for protocol in BOTH {
+        let broker =
+            ScriptedBroker::start(Script { deaf_after: Some(1), ..Script::default() }).await;
+        let mut settings = settings(broker.port(), protocol);
+        settings.max_payload = 2_000_000;
+        let mut link = Link::spawn(settings);
+        link.connect().await;
+        link.publish(1);
+        link.expect_pubacks([1]).await;
+        // More than the buffers of both ends hold.
+        (2..=60).for_each(|number| link.say(number, text(number, "x".repeat(1_000_000))));
+        link.disconnect().await;
+        assert!(broker.log().disconnects.is_empty());
+    }
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ pub(crate) struct Script {
     /// CONNACK) and closes. MQTT 5.
     pub(crate) disconnect_at: Option<(usize, u8)>,
     pub(crate) answers_pings: bool,
+    /// Reads nothing more after so many publishes, and leaves the socket open.
+    pub(crate) deaf_after: Option<usize>,
 }
 
 impl Default for Script {
@@ -59,6 +61,7 @@ impl Default for Script {
             close_at: None,
             disconnect_at: None,
             answers_pings: true,
+            deaf_after: None,
         }
     }
 }
@@ -332,6 +335,9 @@ impl Talk {
             match stream.read_buf(&mut bytes).await {
                 Ok(0) | Err(_) => return,
                 Ok(_) => {}
+            }
+            if self.script.deaf_after.is_some_and(|count| self.publishes >= count) {
+                std::future::pending::<()>().await;
             }
             while !self.is_over
                 && let Some(packet) = packet::take(&mut bytes, self.level)
