@@ -12,7 +12,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use harness::{BOTH, Link, reading};
-use support::broker::{Script, ScriptedBroker};
+use support::broker::ScriptedBroker;
+use support::script::Script;
 use tidegate::core::reading::Entry;
 use tidegate::core::seam::{LinkEvent, PublishBody};
 use tidegate::link::Protocol;

@@ -6,7 +6,8 @@ use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent};
 use tidegate::link::Protocol;
 
 use crate::harness::{BOTH, Link, PATIENCE, frontier, gap, puback, reading, status};
-use crate::support::broker::{Acks, Script, ScriptedBroker};
+use crate::support::broker::ScriptedBroker;
+use crate::support::script::{Acks, Script};
 
 fn acks(acks: Acks) -> Script {
     Script { acks, ..Script::default() }

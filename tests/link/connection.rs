@@ -8,8 +8,9 @@ use tidegate::core::seam::{DownCause, LinkCommand};
 use tidegate::link::Protocol;
 
 use crate::harness::{BOTH, Link, PATIENCE, settings, status, text};
-use crate::support::broker::{Acks, Script, ScriptedBroker};
+use crate::support::broker::ScriptedBroker;
 use crate::support::packet::Will;
+use crate::support::script::{Acks, Script};
 
 fn level(protocol: Protocol) -> u8 {
     match protocol {

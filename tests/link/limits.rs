@@ -5,7 +5,8 @@ use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent};
 use tidegate::link::Protocol;
 
 use crate::harness::{BOTH, Link, frontier, settings, text};
-use crate::support::broker::{Script, ScriptedBroker};
+use crate::support::broker::ScriptedBroker;
+use crate::support::script::Script;
 
 #[tokio::test]
 async fn receive_maximum_is_reported() {

@@ -14,7 +14,8 @@ use tidegate::core::seam::DownCause;
 use tidegate::link::{Protocol, Settings};
 
 use crate::harness::{BOTH, Link, PATIENCE, settings};
-use crate::support::broker::{Script, ScriptedBroker};
+use crate::support::broker::ScriptedBroker;
+use crate::support::script::Script;
 
 type Ca = CertifiedIssuer<'static, KeyPair>;
 

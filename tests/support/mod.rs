@@ -3,4 +3,6 @@
 #![allow(dead_code, reason = "each test crate uses its own part of this")]
 
 pub(crate) mod broker;
+mod conversation;
 pub(crate) mod packet;
+pub(crate) mod script;
