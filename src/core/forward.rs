@@ -96,6 +96,9 @@ pub struct Forward {
     ready_end: Offset,
     fetching: Option<Offset>,
     skip_below: Offset,
+    /// The store had nothing to say on the last fetch: asked again only once
+    /// something has changed.
+    is_stalled: bool,
     inflight: BTreeMap<PublishId, InFlight>,
     inflight_offsets: BTreeSet<Offset>,
     held: BTreeMap<SourceId, Held>,
@@ -115,6 +118,7 @@ impl Forward {
             ready_end,
             fetching: None,
             skip_below: Offset(0),
+            is_stalled: false,
             inflight: BTreeMap::new(),
             inflight_offsets: BTreeSet::new(),
             held: BTreeMap::new(),
@@ -202,7 +206,7 @@ impl Forward {
     pub fn fetch(&mut self, durable: Offset) -> Option<Fetch> {
         let from = Offset(self.done.next_absent(self.ready_end.max(self.skip_below).0));
         let has_room = self.ready.len() + FETCH_ENTRIES_MAX <= READY_ENTRIES_MAX;
-        if self.fetching.is_some() || from >= durable || !has_room {
+        if self.fetching.is_some() || self.is_stalled || from >= durable || !has_room {
             return None;
         }
         self.ready_end = from;
@@ -216,6 +220,7 @@ impl Forward {
         if self.fetching.take() != Some(fetched.from) || self.ready_end != fetched.from {
             return false;
         }
+        self.is_stalled = fetched.next <= fetched.from;
         self.ready_end = fetched.next.max(fetched.from);
         self.ready.extend(fetched.entries.drain(..));
         true
@@ -223,6 +228,7 @@ impl Forward {
 
     /// A commit became durable: straight to the link while it keeps up.
     pub fn offer(&mut self, first: Offset, entries: &[Entry]) {
+        self.is_stalled = false;
         let is_next = self.ready_end == first && self.fetching.is_none();
         if !is_next || self.ready.len() + entries.len() > READY_ENTRIES_MAX {
             return;
@@ -372,6 +378,7 @@ impl Forward {
 
     /// Back to the first entry that is not done with.
     fn rewind(&mut self) {
+        self.is_stalled = false;
         self.ready.clear();
         self.ready_end = Offset(self.done.frontier());
     }

@@ -1,0 +1,192 @@
+//! A link under test, and readings to send over it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::core::clock::{ClockSource, ClockState};
+use tidegate::core::id::{BootId, Epoch, PublishId, Seq, SourceId};
+use tidegate::core::reading::{
+    Entry, Flags, GapReason, GapRecord, Origin, Quality, Record, Series, Stamp, Value,
+};
+use tidegate::core::seam::{
+    DownCause, Frontier, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
+};
+use tidegate::core::time::{EventTime, IngestTime, MonoTime, TimebaseId};
+use tidegate::link::{self, LinkHandle, Protocol, Settings};
+use tidegate::wire::topic::Template;
+use tokio::sync::mpsc;
+
+pub(crate) const BOTH: [Protocol; 2] = [Protocol::V5, Protocol::V311];
+pub(crate) const EPOCH: Epoch = Epoch { number: 1, nonce: 0x9f3a_6c21 };
+/// Far longer than anything here takes; a test that waits so long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn settings(port: u16, protocol: Protocol) -> Settings {
+    Settings {
+        gateway: "gw-07".into(),
+        host: "127.0.0.1".into(),
+        port,
+        tls: false,
+        protocol,
+        client_id: "tidegate-gw-07".into(),
+        username: None,
+        password_file: None,
+        ca_file: None,
+        cert_file: None,
+        key_file: None,
+        keep_alive: Duration::from_secs(30),
+        inflight_max: 100,
+        max_payload: link::MAX_PAYLOAD_BYTES,
+        topic: Template::parse("tidegate/{gateway}/readings/{source}").unwrap(),
+        time_floor_s: 0,
+    }
+}
+
+pub(crate) struct Link {
+    pub(crate) handle: LinkHandle,
+    pub(crate) events: mpsc::Receiver<LinkEvent>,
+}
+
+impl Link {
+    pub(crate) fn spawn(settings: Settings) -> Link {
+        let (sender, events) = mpsc::channel(1_024);
+        Link { handle: link::spawn(settings, sender, || 42), events }
+    }
+
+    /// A link that is up.
+    pub(crate) async fn up(port: u16, protocol: Protocol) -> Link {
+        let mut link = Link::spawn(settings(port, protocol));
+        link.connect().await;
+        link
+    }
+
+    pub(crate) fn command(&self, command: LinkCommand) {
+        self.handle.commands.try_send(command).unwrap();
+    }
+
+    pub(crate) async fn event(&mut self) -> LinkEvent {
+        tokio::time::timeout(PATIENCE, self.events.recv()).await.expect("no event").unwrap()
+    }
+
+    pub(crate) async fn connect(&mut self) {
+        self.command(LinkCommand::Connect);
+        let event = self.event().await;
+        assert!(matches!(event, LinkEvent::Up { .. }), "{event:?}");
+    }
+
+    /// Publishes a reading whose id and seq are both `number`.
+    pub(crate) fn publish(&self, number: u64) {
+        self.say(number, reading("press-line", number));
+    }
+
+    pub(crate) fn say(&self, id: u64, body: PublishBody) {
+        self.command(LinkCommand::Publish(Publish { id: PublishId(id), body }));
+    }
+
+    pub(crate) async fn expect_pubacks(&mut self, ids: impl IntoIterator<Item = u64>) {
+        for id in ids {
+            assert_eq!(self.event().await, puback(id, 0));
+        }
+    }
+
+    pub(crate) async fn expect_down(&mut self, expected: DownCause) -> String {
+        match self.event().await {
+            LinkEvent::Down { reason, cause, draw } => {
+                assert_eq!((cause, draw), (expected, 42), "{reason}");
+                reason
+            }
+            event => panic!("not down but {event:?}"),
+        }
+    }
+
+    /// Ends the connection; proves that nothing else was reported before.
+    pub(crate) async fn disconnect(&mut self) {
+        self.command(LinkCommand::Disconnect);
+        self.expect_down(DownCause::Asked).await;
+    }
+
+    /// The reason of an attempt that must fail.
+    pub(crate) async fn refused(settings: Settings, cause: DownCause) -> String {
+        let mut link = Link::spawn(settings);
+        link.command(LinkCommand::Connect);
+        link.expect_down(cause).await
+    }
+}
+
+pub(crate) fn puback(id: u64, code: u8) -> LinkEvent {
+    LinkEvent::Puback { id: PublishId(id), code }
+}
+
+pub(crate) fn reading(source: &str, seq: u64) -> PublishBody {
+    PublishBody::Entry(Entry::Reading(record(source, seq)))
+}
+
+pub(crate) fn text(seq: u64, text: String) -> PublishBody {
+    let value = Value::Text(text.into());
+    PublishBody::Entry(Entry::Reading(Record { value, ..record("press-line", seq) }))
+}
+
+fn record(source: &str, seq: u64) -> Record {
+    Record {
+        source: SourceId::new(source),
+        epoch: EPOCH,
+        seq: Seq(seq),
+        series: Arc::new(Series {
+            entity: "pump-7".into(),
+            property: "pressure_kpa".into(),
+            unit: None,
+        }),
+        value: Value::F64(412.5),
+        quality: Quality::Good,
+        quality_detail: None,
+        id: None,
+        stamp: Stamp {
+            event_time: EventTime::from_unix_ns(1_796_000_523_123_000_000),
+            ingest_time: IngestTime::from_unix_ns(1_796_000_523_130_000_000),
+            uptime: MonoTime::from_ns(1),
+            boot: BootId([1; 16]),
+            origin: Origin::Device,
+            clock: ClockSource::Ntp,
+            state: ClockState::Synchronized,
+            max_error: None,
+            timebase: TimebaseId(1),
+            first_event_time: None,
+            utc_offset_s: None,
+            flags: Flags::NONE,
+        },
+    }
+}
+
+pub(crate) fn gap() -> PublishBody {
+    PublishBody::Entry(Entry::Gap(GapRecord {
+        source: SourceId::new("press-line"),
+        epoch: EPOCH,
+        first_seq: Seq(5),
+        last_seq: Some(Seq(9)),
+        reason: GapReason::Evicted,
+        first_event_time: None,
+        last_event_time: None,
+        at: IngestTime::from_unix_ns(0),
+    }))
+}
+
+pub(crate) fn frontier() -> PublishBody {
+    PublishBody::Frontier(Frontier {
+        source: SourceId::new("press-line"),
+        epoch: EPOCH,
+        through_seq: Seq(1),
+        complete_before: None,
+        pending: 0,
+        at: IngestTime::from_unix_ns(0),
+    })
+}
+
+pub(crate) fn status(is_online: bool) -> PublishBody {
+    PublishBody::Status(LinkStatus {
+        is_online,
+        epoch: EPOCH,
+        pending: 0,
+        clock: ClockState::Synchronized,
+        at: IngestTime::from_unix_ns(0),
+    })
+}

@@ -1,0 +1,195 @@
+//! mqtts with a CA made here.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rumqttc::tokio_rustls::rustls::crypto::ring;
+use rumqttc::tokio_rustls::rustls::server::WebPkiClientVerifier;
+use rumqttc::tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tempfile::TempDir;
+use tidegate::core::seam::DownCause;
+use tidegate::link::{Protocol, Settings};
+
+use crate::harness::{BOTH, Link, PATIENCE, settings};
+use crate::support::broker::ScriptedBroker;
+use crate::support::script::Script;
+
+type Ca = CertifiedIssuer<'static, KeyPair>;
+
+fn ca(name: &str) -> Ca {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+struct Leaf {
+    certificate: rcgen::Certificate,
+    key: KeyPair,
+}
+
+fn leaf(name: &str, ca: &Ca, adjust: impl FnOnce(&mut CertificateParams)) -> Leaf {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    adjust(&mut params);
+    let key = KeyPair::generate().unwrap();
+    Leaf { certificate: params.signed_by(&key, ca).unwrap(), key }
+}
+
+async fn broker(leaf: &Leaf, client_ca: Option<&Ca>) -> ScriptedBroker {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some(ca) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(ca.der().clone()).unwrap();
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.unwrap())
+        }
+    };
+    let chain = vec![leaf.certificate.der().clone()];
+    let key = leaf.key.serialize_der().try_into().unwrap();
+    let config = builder.with_single_cert(chain, key).unwrap();
+    ScriptedBroker::start_tls(Script::default(), config).await
+}
+
+fn write(directory: &TempDir, name: &str, content: &str, mode: u32) -> PathBuf {
+    let path = directory.path().join(name);
+    fs::write(&path, content).unwrap();
+    set_mode(&path, mode);
+    path
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mqtts(port: u16, protocol: Protocol, ca_file: PathBuf) -> Settings {
+    let plain = settings(port, protocol);
+    Settings { host: "localhost".into(), tls: true, ca_file: Some(ca_file), ..plain }
+}
+
+#[tokio::test]
+async fn the_right_ca_opens_the_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = ca("ours");
+    let broker = broker(&leaf("localhost", &ours, |_| {}), None).await;
+    let ca_file = write(&directory, "ca.pem", &ours.pem(), 0o644);
+    for protocol in BOTH {
+        let mut link = Link::spawn(mqtts(broker.port(), protocol, ca_file.clone()));
+        link.connect().await;
+        (1..=20).for_each(|number| link.publish(number));
+        link.expect_pubacks(1..=20).await;
+        link.disconnect().await;
+    }
+    assert_eq!(broker.publishes().len(), 40);
+}
+
+#[tokio::test]
+async fn a_broker_that_cannot_prove_itself_hears_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = ca("ours");
+    let ca_file = write(&directory, "ca.pem", &ours.pem(), 0o644);
+    let cases = [
+        (leaf("localhost", &ca("theirs"), |_| {}), "no CA in ca_file vouches for it"),
+        (leaf("other.example", &ours, |_| {}), "not for the server name"),
+        (
+            leaf("localhost", &ours, |params| params.not_after = rcgen::date_time_ymd(2001, 1, 1)),
+            "it has expired",
+        ),
+        (
+            leaf("localhost", &ours, |params| params.not_before = rcgen::date_time_ymd(2200, 1, 1)),
+            "it is not valid yet",
+        ),
+    ];
+    for (leaf, words) in cases {
+        for protocol in BOTH {
+            let broker = broker(&leaf, None).await;
+            let settings = mqtts(broker.port(), protocol, ca_file.clone());
+            let reason = Link::refused(settings, DownCause::Tls).await;
+            assert!(reason.contains(words), "{reason}");
+            broker.wait_for(|log| log.tls_failures == 1, PATIENCE).await;
+            assert!(broker.connects().is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_in_1970_judges_certificates_by_its_build_date() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = ca("ours");
+    let ca_file = write(&directory, "ca.pem", &ours.pem(), 0o644);
+    let future = |params: &mut CertificateParams| {
+        params.not_before = rcgen::date_time_ymd(2200, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2300, 1, 1);
+    };
+    let broker = broker(&leaf("localhost", &ours, future), None).await;
+    let mut settings = mqtts(broker.port(), Protocol::V5, ca_file);
+    settings.time_floor_s = 7_274_000_000; // in the year 2200
+    let mut link = Link::spawn(settings);
+    link.connect().await;
+    link.disconnect().await;
+}
+
+#[tokio::test]
+async fn a_new_ca_file_counts_at_the_next_connection() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = ca("ours");
+    let broker = broker(&leaf("localhost", &ours, |_| {}), None).await;
+    let ca_file = write(&directory, "ca.pem", &ca("theirs").pem(), 0o644);
+    let mut link = Link::spawn(mqtts(broker.port(), Protocol::V5, ca_file.clone()));
+    link.command(tidegate::core::seam::LinkCommand::Connect);
+    link.expect_down(DownCause::Tls).await;
+    fs::write(&ca_file, ours.pem()).unwrap();
+    link.connect().await;
+    link.disconnect().await;
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_and_its_key_kept_from_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = ca("ours");
+    let broker = broker(&leaf("localhost", &ours, |_| {}), Some(&ours)).await;
+    let client = leaf("gw-07", &ours, |_| {});
+    let ca_file = write(&directory, "ca.pem", &ours.pem(), 0o644);
+    let mut settings = mqtts(broker.port(), Protocol::V5, ca_file);
+    let without = Link::refused(settings.clone(), DownCause::Tls).await;
+    assert!(without.contains("TLS"), "{without}");
+    settings.cert_file = Some(write(&directory, "cert.pem", &client.certificate.pem(), 0o644));
+    let half = Link::refused(settings.clone(), DownCause::Tls).await;
+    assert!(half.contains("cert_file and key_file go together"), "{half}");
+    let key_file = write(&directory, "key.pem", &client.key.serialize_pem(), 0o640);
+    settings.key_file = Some(key_file.clone());
+    let shown = Link::refused(settings.clone(), DownCause::Tls).await;
+    assert!(shown.contains("others may read this private key (mode 640)"), "{shown}");
+    set_mode(&key_file, 0o600);
+    let mut link = Link::spawn(settings);
+    link.connect().await;
+    link.publish(1);
+    link.expect_pubacks([1]).await;
+    assert_eq!(broker.connects().len(), 1);
+}
+
+#[tokio::test]
+async fn mqtts_without_a_usable_ca_file_is_refused_before_a_byte_is_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = ScriptedBroker::start(Script::default()).await;
+    let empty = write(&directory, "empty.pem", "no certificate here\n", 0o644);
+    let missing = directory.path().join("missing.pem");
+    let mut settings = mqtts(broker.port(), Protocol::V5, empty);
+    let reason = Link::refused(settings.clone(), DownCause::Tls).await;
+    assert!(reason.contains("no certificate in it"), "{reason}");
+    settings.ca_file = Some(missing);
+    let reason = Link::refused(settings.clone(), DownCause::Tls).await;
+    assert!(reason.contains("cannot read ca_file"), "{reason}");
+    settings.ca_file = None;
+    let reason = Link::refused(settings, DownCause::Tls).await;
+    assert!(reason.contains("mqtts needs ca_file"), "{reason}");
+    assert_eq!(broker.log().accepted, 0);
+}

@@ -1,0 +1,215 @@
+//! The broker's side of one connection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::broker::{SeenConnect, SeenPublish, Shared};
+use super::packet::{self, Connect, Packet, Publish};
+use super::script::{Acks, Script};
+
+/// The conversation on one connection.
+pub(super) struct Talk {
+    connection: usize,
+    script: Script,
+    shared: Arc<Shared>,
+    level: u8,
+    publishes: usize,
+    /// Publishes whose PUBACK is held back.
+    held: VecDeque<u16>,
+    out: Vec<u8>,
+    is_over: bool,
+}
+
+impl Talk {
+    pub(super) fn new(connection: usize, script: Script, shared: Arc<Shared>) -> Self {
+        Self {
+            connection,
+            script,
+            shared,
+            level: 0,
+            publishes: 0,
+            held: VecDeque::new(),
+            out: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let mut bytes = Vec::with_capacity(64 * 1024);
+        loop {
+            match stream.read_buf(&mut bytes).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            if self.script.deaf_after.is_some_and(|count| self.publishes >= count) {
+                std::future::pending::<()>().await;
+            }
+            while !self.is_over
+                && let Some(packet) = packet::take(&mut bytes, self.level)
+            {
+                self.hear(packet);
+            }
+            let written = stream.write_all(&self.out).await.is_ok() && stream.flush().await.is_ok();
+            self.out.clear();
+            if self.is_over || !written {
+                let _ = stream.shutdown().await;
+                return;
+            }
+        }
+    }
+
+    fn hear(&mut self, packet: Packet) {
+        match packet {
+            Packet::Connect(connect) => self.connect(connect),
+            Packet::Publish(publish) => self.publish(publish),
+            Packet::Subscribe { pkid, filters } => {
+                self.out.extend(packet::suback(self.level, pkid, filters));
+            }
+            Packet::PingReq => {
+                self.shared.note(|log| log.pings += 1);
+                if self.script.answers_pings {
+                    self.out.extend(packet::PINGRESP);
+                }
+            }
+            Packet::Disconnect { reason } => {
+                let connection = self.connection;
+                self.shared.note(|log| log.disconnects.push((connection, reason)));
+                self.is_over = true;
+            }
+            Packet::Other(kind) => panic!("packet type {kind}"),
+        }
+    }
+
+    fn connect(&mut self, connect: Connect) {
+        self.level = connect.level;
+        let seen = SeenConnect {
+            connection: self.connection,
+            level: connect.level,
+            client_id: connect.client_id,
+            clean_start: connect.clean_start,
+            keep_alive_s: connect.keep_alive_s,
+            username: connect.username,
+            password: connect.password,
+            will: connect.will,
+        };
+        self.shared.note(|log| log.connects.push(seen));
+        let Script { answers_connect, connack_code, session_present, .. } = self.script;
+        if !answers_connect {
+            return;
+        }
+        let properties = self.connack_properties();
+        self.out.extend(packet::connack(self.level, session_present, connack_code, &properties));
+        if let Some(pkid) = self.script.stray_puback {
+            self.out.extend(packet::puback(self.level, pkid, 0));
+        }
+        self.is_over = connack_code != 0;
+        self.end_at(0);
+    }
+
+    fn connack_properties(&self) -> Vec<u8> {
+        let mut properties = Vec::new();
+        let mut put = |id: u8, value: &[u8]| {
+            properties.push(id);
+            properties.extend_from_slice(value);
+        };
+        if let Some(value) = self.script.receive_maximum {
+            put(0x21, &value.to_be_bytes());
+        }
+        if let Some(value) = self.script.max_packet_size {
+            put(0x27, &value.to_be_bytes());
+        }
+        if let Some(value) = self.script.max_qos {
+            put(0x24, &[value]);
+        }
+        if let Some(value) = self.script.retain_available {
+            put(0x25, &[value]);
+        }
+        if let Some(value) = self.script.server_keep_alive {
+            put(0x13, &value.to_be_bytes());
+        }
+        properties
+    }
+
+    fn publish(&mut self, publish: Publish) {
+        self.publishes += 1;
+        let (pkid, qos) = (publish.pkid, publish.qos);
+        let topic = publish.topic.clone();
+        let seen = SeenPublish {
+            connection: self.connection,
+            topic: publish.topic,
+            payload: publish.payload,
+            qos,
+            retain: publish.retain,
+            dup: publish.dup,
+            pkid,
+            user_properties: publish.user_properties,
+            content_type: publish.content_type,
+            packet_bytes: publish.packet_bytes,
+        };
+        self.shared.note(|log| log.publishes.push(seen));
+        if self.script.close_at == Some(self.publishes) {
+            self.is_over = true;
+            return;
+        }
+        if self.end_at(self.publishes) || qos == 0 {
+            return;
+        }
+        self.acknowledge(pkid, &topic);
+    }
+
+    fn end_at(&mut self, publish: usize) -> bool {
+        match self.script.disconnect_at {
+            Some((at, reason)) if at == publish => {
+                self.out.extend(packet::disconnect(reason));
+                self.is_over = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn acknowledge(&mut self, pkid: u16, topic: &str) {
+        match self.script.acks.clone() {
+            Acks::All => self.puback(pkid, 0),
+            Acks::None => {}
+            Acks::First(count) => {
+                if self.publishes <= count {
+                    self.puback(pkid, 0);
+                }
+            }
+            Acks::ByTopic(code) => self.puback(pkid, code(topic)),
+            Acks::Delayed(count) => {
+                self.held.push_back(pkid);
+                if self.held.len() > count
+                    && let Some(oldest) = self.held.pop_front()
+                {
+                    self.puback(oldest, 0);
+                }
+            }
+            Acks::Reversed(count) => {
+                self.held.push_back(pkid);
+                if self.held.len() == count {
+                    while let Some(newest) = self.held.pop_back() {
+                        self.puback(newest, 0);
+                    }
+                }
+            }
+            Acks::Doubled => {
+                self.puback(pkid, 0);
+                self.out.extend(packet::puback(self.level, pkid, 0));
+            }
+            Acks::AndUnknown(unknown) => {
+                self.puback(pkid, 0);
+                self.out.extend(packet::puback(self.level, unknown, 0));
+            }
+        }
+    }
+
+    fn puback(&mut self, pkid: u16, code: u8) {
+        self.out.extend(packet::puback(self.level, pkid, code));
+        let connection = self.connection;
+        self.shared.note(|log| log.pubacks.push((connection, pkid)));
+    }
+}

@@ -1,0 +1,8 @@
+//! Peers that misbehave on request, shared by the integration tests.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what fails here fails a test")]
+#![allow(dead_code, reason = "each test crate uses its own part of this")]
+
+pub(crate) mod broker;
+mod conversation;
+pub(crate) mod packet;
+pub(crate) mod script;
