@@ -28,10 +28,10 @@ fn reading(n: u64, source: &SourceId, series: &[Arc<Series>], epoch: Epoch) -> E
     let at = 1_796_000_523_000_000_000 + (n / SERIES * 100 + noise % 3) as i64 * 1_000_000;
     let ingest = 1_796_000_523_000_000_000 + (n / SERIES) as i64 * 100_000_000 + 2_345_678;
     let value = match place % 10 {
-        0 => Value::Bool(noise % 50 == 0),
+        0 => Value::Bool(noise.is_multiple_of(50)),
         1 | 2 => Value::I64((n / SERIES) as i64 + place as i64 * 1_000),
         3 => Value::F64((noise as f64).sqrt()),
-        4 => Value::Text(if noise % 40 == 0 { "STOP".into() } else { "RUN".into() }),
+        4 => Value::Text(if noise.is_multiple_of(40) { "STOP".into() } else { "RUN".into() }),
         _ => Value::F64((noise % 20_000) as f64 / 100.0),
     };
     Entry::Reading(Record {

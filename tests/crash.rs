@@ -1,5 +1,6 @@
 //! The real journal under real accidents: killed while it writes, and opened
 //! again after its files were flipped, cut, zeroed or removed.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use tidegate::core::clock::{ClockSource, ClockState};
 use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
-use tidegate::core::seam::{Commit, Damage, Fetch, Meta, Recovered, SourceMeta};
+use tidegate::core::seam::{Commit, Damage, Fetch, Meta, Recovered};
 use tidegate::core::time::{EventTime, IngestTime, MonoTime, TimebaseId};
 use tidegate::store::{Options, Store};
 
@@ -72,7 +73,7 @@ impl Writer {
 
     fn reading(&mut self) -> Entry {
         let source = SourceId::new(SOURCES[(draw(&mut self.draws) % 2) as usize]);
-        let books = self.meta.sources.entry(source.clone()).or_insert_with(SourceMeta::default);
+        let books = self.meta.sources.entry(source.clone()).or_default();
         books.tail = books.tail.next();
         books.accepted += 1;
         let at = 1_796_000_000_000_000_000 + books.tail.0 as i64;

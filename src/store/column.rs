@@ -116,8 +116,7 @@ fn common_decimals(values: &[f64]) -> Option<u8> {
 fn scaled(value: f64, decimals: u8) -> Option<i64> {
     let power = POWERS[usize::from(decimals)];
     let product = value * power;
-    // Written so that NaN fails too.
-    if !(product.abs() < SCALED_MAX) {
+    if product.is_nan() || product.abs() >= SCALED_MAX {
         return None;
     }
     let integer = (product + 0.5_f64.copysign(product)) as i64;

@@ -92,10 +92,10 @@ impl NameWriter {
     }
 
     pub(super) fn source(&mut self, source: &SourceId) -> u32 {
-        if let Some((last, id)) = &self.last_source {
-            if last == source {
-                return *id;
-            }
+        if let Some((last, id)) = &self.last_source
+            && last == source
+        {
+            return *id;
         }
         let id = match self.sources.get(source) {
             Some(id) => *id,

@@ -46,7 +46,7 @@ impl Store {
         from: Offset,
         fetch: &Fetch,
     ) -> Result<(Stretch, Vec<Damage>), StoreError> {
-        let (segment, _) = self.segment(info)?;
+        let segment = self.segment(info)?;
         let stretch = read(segment, from, info.next, fetch)?;
         if !stretch.has_holes {
             return Ok((stretch, Vec::new()));
@@ -56,21 +56,21 @@ impl Store {
     }
 
     /// The segment, opened if need be; one besides the active is open at a time.
-    fn segment(&mut self, info: &SegmentInfo) -> Result<(&mut Segment, bool), StoreError> {
-        if let Some(active) = self.active.as_mut() {
-            if active.id == info.id {
-                return Ok((&mut active.segment, true));
-            }
+    fn segment(&mut self, info: &SegmentInfo) -> Result<&mut Segment, StoreError> {
+        if let Some(active) = self.active.as_mut()
+            && active.id == info.id
+        {
+            return Ok(&mut active.segment);
         }
         if self.reader.as_ref().is_none_or(|(id, _)| *id != info.id) {
             if let Some((_, old)) = self.reader.take() {
                 old.close();
             }
             let segment = Segment::open(&self.folders.segment(info.id))?;
-            return Ok((&mut self.reader.insert((info.id, segment)).1, false));
+            return Ok(&mut self.reader.insert((info.id, segment)).1);
         }
         match &mut self.reader {
-            Some((_, segment)) => Ok((segment, false)),
+            Some((_, segment)) => Ok(segment),
             None => Err(StoreError::Damaged("no segment is open".into())),
         }
     }
@@ -102,7 +102,7 @@ impl Store {
 
     fn audit(&mut self, info: &SegmentInfo) -> Result<Vec<Damage>, StoreError> {
         let journal = self.folders.journal.clone();
-        let (segment, _) = self.segment(info)?;
+        let segment = self.segment(info)?;
         let head = head_of(segment, &journal, info.id)?;
         let outline = Outline {
             first: info.first,

@@ -77,6 +77,11 @@ impl Tails {
     }
 }
 
+/// Takes a finished frame: its first offset, its entries, its bytes, and the
+/// names, those it is the first to use among them.
+pub(super) type Emit<'a, E> =
+    &'a mut dyn FnMut(Offset, &[Entry], Vec<u8>, &mut NameWriter) -> Result<(), E>;
+
 /// Writes frames. Keeps its buffers from one to the next.
 #[derive(Debug, Default)]
 pub(super) struct FrameWriter {
@@ -98,7 +103,7 @@ impl FrameWriter {
         first: Offset,
         entries: &[Entry],
         names: &mut NameWriter,
-        emit: &mut dyn FnMut(Offset, &[Entry], Vec<u8>, &mut NameWriter) -> Result<(), E>,
+        emit: Emit<'_, E>,
     ) -> Result<(), E> {
         let mut at = 0;
         let mut limit = FRAME_READINGS_MAX;
@@ -335,5 +340,5 @@ fn coarsest_unit(times: impl Iterator<Item = i64>) -> i64 {
 pub(super) fn head(cursor: &mut Cursor<'_>) -> Option<(Offset, usize)> {
     let first = Offset(cursor.varint()?);
     let count: usize = cursor.small()?;
-    (count >= 1 && count <= FRAME_READINGS_MAX).then_some((first, count))
+    (1..=FRAME_READINGS_MAX).contains(&count).then_some((first, count))
 }

@@ -173,10 +173,10 @@ impl Outlined {
     fn of(folders: &Folders, listed: Listed) -> Result<Self, StoreError> {
         let id = SegmentId(listed.id);
         let first = Offset(listed.first);
-        if let Ok(seal) = Seal::read(&folders.journal, id) {
-            if listed.is_sealed {
-                return Ok(Self { first, next: seal.next, contents: seal.contents });
-            }
+        if let Ok(seal) = Seal::read(&folders.journal, id)
+            && listed.is_sealed
+        {
+            return Ok(Self { first, next: seal.next, contents: seal.contents });
         }
         let mut segment = Segment::open(&folders.segment(id))?;
         let found = recover::read_segment(&mut segment, &folders.journal, id, first);

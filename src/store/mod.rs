@@ -200,10 +200,8 @@ impl Store {
     }
 
     fn release_reader(&mut self, id: SegmentId) {
-        if self.reader.as_ref().is_some_and(|(open, _)| *open == id) {
-            if let Some((_, segment)) = self.reader.take() {
-                segment.close();
-            }
+        if let Some((_, segment)) = self.reader.take_if(|(open, _)| *open == id) {
+            segment.close();
         }
     }
 

@@ -26,6 +26,9 @@ use crate::core::id::Offset;
 use crate::core::reading::Entry;
 
 const CACHE_BYTES: u64 = 2 * 1024 * 1024;
+/// How often, and how long each time, a locked database is waited for.
+const LOCK_TRIES: u32 = 20;
+const LOCK_WAIT: std::time::Duration = std::time::Duration::from_millis(25);
 /// Parts that a value may have: a longest line and its names.
 const PARTS_MAX: u16 = 1_024;
 
@@ -149,7 +152,21 @@ fn unstorable(error: postcard::Error) -> StoreError {
 }
 
 /// Opens a sled database with the settings that all of ours have.
+///
+/// A database that was just closed may stay locked for a moment: threads of
+/// sled's pool still hold it after the last handle is dropped. So a lock is
+/// waited for, briefly, before it counts as somebody else's.
 pub(super) fn open_sled(folder: &Path) -> Result<sled::Db, StoreError> {
+    for _ in 0..LOCK_TRIES {
+        match open_sled_once(folder) {
+            Err(StoreError::Busy(_)) => std::thread::sleep(LOCK_WAIT),
+            other => return other,
+        }
+    }
+    open_sled_once(folder)
+}
+
+fn open_sled_once(folder: &Path) -> Result<sled::Db, StoreError> {
     let config = sled::Config::new()
         .path(folder)
         .cache_capacity(CACHE_BYTES)

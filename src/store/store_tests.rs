@@ -270,6 +270,26 @@ fn a_lost_manifest_is_made_up_from_the_folders() {
     assert_eq!(seqs(&store.fetch(&fetch(3)).entries), [4, 5, 6]);
 }
 
+/// As sled's own threads do it: the lock goes a little after the close.
+#[test]
+fn a_lock_that_is_about_to_go_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.commit(&commit(1, 1)).unwrap();
+    store.close();
+    let held = sled::open(dir.path().join("journal/000001")).unwrap();
+    let begin = Arc::new(std::sync::Barrier::new(2));
+    let begun = Arc::clone(&begin);
+    let holder = std::thread::spawn(move || {
+        begun.wait();
+        drop(held);
+    });
+    begin.wait();
+    let (_, recovered) = open(dir.path());
+    holder.join().unwrap();
+    assert_eq!((recovered.next, recovered.damaged), (Offset(1), vec![]));
+}
+
 #[test]
 fn offline_tools_say_what_is_there() {
     let dir = tempfile::tempdir().unwrap();
