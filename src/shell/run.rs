@@ -235,7 +235,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         watchdog,
         _lock: lock,
     };
-    if let Err(error) = running.start_sources(&config, &messages, &clock, &stop_seen).await {
+    if let Err(error) = running.start_sources(&config, &messages, &clock, &stop_seen) {
         running.stop().await;
         return Err(error);
     }
@@ -272,7 +272,7 @@ async fn open_store(
 }
 
 impl Running {
-    async fn start_sources(
+    fn start_sources(
         &mut self,
         config: &Config,
         messages: &mpsc::Sender<SourceMessage>,
@@ -284,9 +284,8 @@ impl Running {
             let clock = Arc::clone(clock);
             let arrivals: source::ArrivalClock = Arc::new(move || clock.arrival());
             let handle = source::spawn(settings, messages.clone(), arrivals, stop.clone())
-                .await
                 .map_err(|error| StartupError::Source { name: name.clone(), error })?;
-            if let Some(address) = handle.address() {
+            if let Some(address) = handle.local_addr {
                 self.sources.push((name.clone(), address));
             }
             self.handles.push((name, handle));
@@ -299,8 +298,10 @@ impl Running {
         self.sources_stop.send_replace(true);
         let sources = async {
             for (name, handle) in self.handles.drain(..) {
-                handle.join().await;
-                tracing::debug!(name, "the source has stopped");
+                match handle.join.await {
+                    Ok(()) => tracing::debug!(name, "the source has stopped"),
+                    Err(error) => tracing::error!(name, %error, "the source broke down"),
+                }
             }
         };
         if timeout(SOURCES_WITHIN, sources).await.is_err() {

@@ -1,195 +1,234 @@
-//! A TCP or Unix socket that takes lines, and says which are durable.
+//! Lines over TCP and Unix sockets, acknowledged after the commit.
 //!
-//! With `acknowledge` each connection gets `{"acked":N}`: the first N lines of
-//! this connection are durable, or refused and durably quarantined. A sender
-//! that reconnects sends again from N.
+//! Each connection is a task of its own with two sides: one reads lines and
+//! hands them to the driver, one waits for the receipts in the same order and
+//! answers `{"acked":N}`. The bounded queue between them is what lets a sender
+//! stream without waiting for each answer, and what stops a sender that does not
+//! read its answers; other connections notice neither.
 
-use std::io;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use super::text::Gatherer;
-use super::{Door, SourceError, SourceHandle};
+use super::Door;
+use super::feed::{Gatherer, Outstanding, Receipts, feed};
 use crate::config::{Address, Source};
 use crate::core::limits::LISTEN_CONNECTIONS_MAX;
 use crate::core::seam::Outcome;
 
-/// Batches of one connection that may wait for their commit.
-const OUTSTANDING_MAX: usize = 16;
-const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// How long a peer may take to take an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause after a failed accept, which is mostly a lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-enum Listener {
+/// A bound socket.
+#[derive(Debug)]
+pub(super) enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix(UnixListener, PathBuf),
 }
 
-/// Binds and listens until told to stop.
-///
-/// # Errors
-/// The address cannot be bound.
-pub(super) async fn spawn(
-    source: &Source,
-    address: &Address,
-    acknowledge: bool,
-    door: Door,
-) -> Result<SourceHandle, SourceError> {
-    let refused = |place: String| move |error| SourceError { place, error };
-    let (listener, bound) = match address {
+type Halves = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+
+impl Listener {
+    pub(super) fn local_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix(..) => None,
+        }
+    }
+
+    async fn accept(&self) -> std::io::Result<Halves> {
+        Ok(match self {
+            Listener::Tcp(listener) => {
+                let stream = listener.accept().await?.0;
+                // Answers are short and waited for.
+                stream.set_nodelay(true)?;
+                let (read, write) = stream.into_split();
+                (Box::new(read), Box::new(write))
+            }
+            Listener::Unix(listener, _) => {
+                let (read, write) = listener.accept().await?.0.into_split();
+                (Box::new(read), Box::new(write))
+            }
+        })
+    }
+}
+
+/// Binds an address; a socket file that nobody listens on is replaced.
+pub(super) fn bind(address: &Address) -> Result<Listener, String> {
+    match address {
         Address::Tcp(address) => {
-            let bound = TcpListener::bind(address).await;
-            let listener = bound.map_err(refused(address.to_string()))?;
-            let bound = listener.local_addr().map_err(refused(address.to_string()))?;
-            (Listener::Tcp(listener), Some(bound))
+            let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener)
+            });
+            bound.map(Listener::Tcp).map_err(|error| format!("cannot listen on {address}: {error}"))
         }
         Address::Unix(path) => {
-            let listener = bind_unix(path).map_err(refused(format!("unix:{}", path.display())))?;
-            (Listener::Unix(listener), None)
+            let shown = path.display();
+            clear(path).map_err(|reason| format!("cannot listen on unix:{shown}: {reason}"))?;
+            let bound = UnixListener::bind(path);
+            bound
+                .map(|listener| Listener::Unix(listener, path.clone()))
+                .map_err(|error| format!("cannot listen on unix:{shown}: {error}"))
         }
-    };
-    let task = tokio::spawn(accept(source.clone(), listener, acknowledge, door));
-    Ok(SourceHandle { address: bound, task })
-}
-
-/// A socket file that a killed process left behind is replaced; anything else at
-/// that path is left alone.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    use std::os::unix::fs::FileTypeExt;
-    if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        std::fs::remove_file(path)?;
     }
-    UnixListener::bind(path)
 }
 
-async fn accept(source: Source, listener: Listener, acknowledge: bool, mut door: Door) {
-    let room = Arc::new(Semaphore::new(LISTEN_CONNECTIONS_MAX));
+/// Removes a socket file that a dead process left behind.
+fn clear(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::FileTypeExt;
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err("the path exists and is not a socket".to_owned());
+    }
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err("another process listens there".to_owned());
+    }
+    std::fs::remove_file(path).map_err(|error| error.to_string())
+}
+
+/// Accepts connections until the source is stopped, then waits for them.
+pub(super) async fn run(listener: Listener, source: Source, acknowledge: bool, mut door: Door) {
+    let slots = Arc::new(Semaphore::new(LISTEN_CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
-        // At the bound the next sender waits in the backlog of the socket.
-        let permit = tokio::select! {
-            permit = room.clone().acquire_owned() => permit,
-            () = door.stopped() => break,
-        };
-        let Ok(permit) = permit else { break };
-        let connection = Connection { source: source.clone(), acknowledge, door: door.clone(), permit };
         let accepted = tokio::select! {
-            accepted = accept_one(&listener) => accepted,
+            biased;
             () = door.stopped() => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted,
         };
-        match accepted {
-            Ok(Stream::Tcp(stream)) => {
-                let (reader, writer) = stream.into_split();
-                connections.spawn(connection.serve(reader, writer));
-            }
-            Ok(Stream::Unix(stream)) => {
-                let (reader, writer) = stream.into_split();
-                connections.spawn(connection.serve(reader, writer));
-            }
+        let (read, mut write) = match accepted {
+            Ok(halves) => halves,
             Err(error) => {
-                tracing::warn!(source = source.name, %error, "a connection could not be accepted");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                door.health.note_error(format!("accept: {error}"));
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
             }
-        }
-        while connections.try_join_next().is_some() {}
+        };
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            let reason = format!("more than {LISTEN_CONNECTIONS_MAX} connections");
+            door.health.note_error(reason);
+            // In a task of its own: this peer too may be slow.
+            connections.spawn(async move {
+                answer(&mut write, "{\"error\":\"too_many_connections\",\"acked\":0}\n").await;
+            });
+            continue;
+        };
+        let (gatherer, door) = (Gatherer::new(&source), door.clone());
+        let queue_max = source.queue_max;
+        connections.spawn(async move {
+            let _slot = slot;
+            let _connected = door.health.connect();
+            if acknowledge {
+                let (receipts, outstanding) = Receipts::new(queue_max);
+                let reading = feed(read, gatherer, door, Some(receipts));
+                tokio::join!(reading, acknowledge_lines(write, outstanding));
+            } else {
+                feed(read, gatherer, door, None).await;
+            }
+        });
     }
+    if let Listener::Unix(_, path) = &listener {
+        // Gone already is as good; left behind, the next start replaces it.
+        let _ = std::fs::remove_file(path);
+    }
+    drop(listener);
     while connections.join_next().await.is_some() {}
 }
 
-enum Stream {
-    Tcp(tokio::net::TcpStream),
-    Unix(tokio::net::UnixStream),
+/// What is known about lines that are out.
+enum Known {
+    Settled,
+    Full,
+    /// The driver is gone: they may or may not be durable.
+    Unknown,
 }
 
-async fn accept_one(listener: &Listener) -> io::Result<Stream> {
-    match listener {
-        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
-        Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
-    }
-}
-
-struct Connection {
-    source: Source,
-    acknowledge: bool,
-    door: Door,
-    permit: OwnedSemaphorePermit,
-}
-
-/// A batch on its way to the disk: what it covers, and its receipt.
-type Outstanding = (u64, oneshot::Receiver<Outcome>);
-
-impl Connection {
-    async fn serve(
-        self,
-        reader: impl AsyncRead + Unpin,
-        writer: impl AsyncWrite + Unpin,
-    ) {
-        let Connection { source, acknowledge, door, permit } = self;
-        let (outstanding, receipts) = mpsc::channel(OUTSTANDING_MAX);
-        let read = read_lines(&source, reader, door, acknowledge.then_some(outstanding));
-        let answer = answer(receipts, writer);
-        // Whichever side ends first for an error ends the other: a sender that
-        // was told "full" must not go on.
-        let mut read = std::pin::pin!(read);
-        let mut answer = std::pin::pin!(answer);
-        tokio::select! {
-            () = &mut read => answer.await,
-            () = &mut answer => if !acknowledge { read.await },
-        }
-        drop(permit);
-    }
-}
-
-async fn read_lines(
-    source: &Source,
-    reader: impl AsyncRead + Unpin,
-    mut door: Door,
-    outstanding: Option<mpsc::Sender<Outstanding>>,
-) {
-    let reader = BufReader::with_capacity(READ_BUFFER_BYTES, reader);
-    let mut gatherer = Gatherer::new(source, reader);
-    let clock = door.clock.clone();
-    loop {
-        let gathered = tokio::select! {
-            gathered = gatherer.next(&clock) => gathered,
-            () = door.stopped() => return,
-        };
-        // A connection that broke has said all it will: the sender comes again.
-        let Ok(gathered) = gathered else { return };
-        let is_handed_in = match &outstanding {
-            None => door.hand_in(gathered.batch).await,
-            Some(outstanding) => match door.hand_in_for_receipt(gathered.batch).await {
-                Some(receipt) => outstanding.send((gathered.lines, receipt)).await.is_ok(),
-                None => false,
+impl Outstanding {
+    async fn settled(&mut self) -> Known {
+        match self.receipt.as_mut() {
+            None => Known::Settled,
+            Some(receipt) => match receipt.await {
+                Ok(Outcome::Durable) => Known::Settled,
+                Ok(Outcome::Full) => Known::Full,
+                Err(_) => Known::Unknown,
             },
-        };
-        if !is_handed_in || gathered.is_end {
-            return;
         }
+    }
+
+    /// Whether the answer is there and good; nothing is lost by asking.
+    fn is_settled(&mut self) -> bool {
+        use tokio::sync::oneshot::error::TryRecvError;
+        let Some(receipt) = self.receipt.as_mut() else { return true };
+        let known = match receipt.try_recv() {
+            Ok(Outcome::Durable) => return true,
+            Err(TryRecvError::Empty) => return false,
+            Ok(outcome @ Outcome::Full) => Some(outcome),
+            Err(TryRecvError::Closed) => None,
+        };
+        // A receipt can be taken once only: asked again, it must say the same.
+        let (answer, receiver) = tokio::sync::oneshot::channel();
+        if let Some(outcome) = known {
+            let _ = answer.send(outcome);
+        }
+        self.receipt = Some(receiver);
+        false
     }
 }
 
-/// Answers in order; several receipts that are there at once share one answer.
-async fn answer(mut receipts: mpsc::Receiver<Outstanding>, mut writer: impl AsyncWrite + Unpin) {
+/// Answers for the lines of one connection, in their order.
+async fn acknowledge_lines(
+    mut write: Box<dyn AsyncWrite + Send + Unpin>,
+    mut outstanding: mpsc::Receiver<Outstanding>,
+) {
     let mut acked = 0;
-    while let Some((lines, receipt)) = receipts.recv().await {
-        let reply = match receipt.await {
-            Ok(Outcome::Durable) => {
-                acked = lines;
-                format!("{{\"acked\":{acked}}}\n")
-            }
-            Ok(Outcome::Full) => format!("{{\"error\":\"full\",\"acked\":{acked}}}\n"),
-            // The agent ended without a word on this batch: neither do we.
-            Err(_) => break,
+    let mut next = None;
+    loop {
+        let item = match next.take() {
+            Some(item) => Some(item),
+            None => outstanding.recv().await,
         };
-        let is_full = acked != lines;
-        if writer.write_all(reply.as_bytes()).await.is_err() || is_full {
+        let Some(mut item) = item else { break };
+        match item.settled().await {
+            Known::Settled => acked += item.lines,
+            Known::Full => {
+                let text = format!("{{\"error\":\"full\",\"acked\":{acked}}}\n");
+                answer(&mut write, &text).await;
+                break;
+            }
+            Known::Unknown => break,
+        }
+        // Its lines count no longer against the bound.
+        drop(item);
+        // One commit settles many batches: one answer for all of them.
+        while let Ok(mut item) = outstanding.try_recv() {
+            if !item.is_settled() {
+                next = Some(item);
+                break;
+            }
+            acked += item.lines;
+        }
+        if !answer(&mut write, &format!("{{\"acked\":{acked}}}\n")).await {
             break;
         }
     }
-    // The sender may be gone; then there is nobody to say goodbye to.
-    let _ = writer.shutdown().await;
+    // Lets go of the peer's sending side first: it must not wait for us.
+    drop(outstanding);
+    let _ = timeout(ANSWER_TIMEOUT, write.shutdown()).await;
+}
+
+/// Whether the peer took it.
+async fn answer(write: &mut (impl AsyncWrite + Unpin + ?Sized), text: &str) -> bool {
+    matches!(timeout(ANSWER_TIMEOUT, write.write_all(text.as_bytes())).await, Ok(Ok(())))
 }

@@ -1,30 +1,14 @@
-//! Standard input, line by line. There is nobody to acknowledge to.
+//! Lines from standard input. There is nobody to acknowledge to; when the
+//! driver is slow, the pipe fills and its writer waits.
 
-use tokio::io::{AsyncRead, BufReader};
+use tokio::io::AsyncRead;
 
 use super::Door;
-use super::text::Gatherer;
+use super::feed::{Gatherer, feed};
 use crate::config::Source;
 
-/// Reads until the end of the stream or a stop.
-pub async fn run(source: &Source, reader: impl AsyncRead + Unpin, mut door: Door) {
-    let mut gatherer = Gatherer::new(source, BufReader::new(reader));
-    let clock = door.clock.clone();
-    loop {
-        let gathered = tokio::select! {
-            gathered = gatherer.next(&clock) => gathered,
-            () = door.stopped() => return,
-        };
-        match gathered {
-            Ok(gathered) => {
-                if !door.hand_in(gathered.batch).await || gathered.is_end {
-                    return;
-                }
-            }
-            Err(error) => {
-                tracing::warn!(source = source.name, %error, "standard input cannot be read");
-                return;
-            }
-        }
-    }
+/// Reads to the end of the stream or to the stop of the source.
+pub(super) async fn run(reader: impl AsyncRead + Unpin + Send, source: Source, door: Door) {
+    let _connected = door.health.connect();
+    feed(reader, Gatherer::new(&source), door, None).await;
 }

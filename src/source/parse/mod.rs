@@ -1,20 +1,28 @@
-//! Parsers: bytes from outside become readings, or a reason why not.
+//! From outside bytes to readings. Pure: no clock, no I/O.
 
 pub mod json;
+mod series;
 pub mod time;
+
+use std::fmt;
 
 /// Why an input did not become a reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reject {
-    /// A short word for metrics: `syntax`, `time`, `no_value` …
+pub struct Fault {
+    /// A short word for metrics.
     pub kind: &'static str,
     /// What is wrong, for people.
-    pub reason: String,
+    pub what: String,
 }
 
-impl Reject {
-    /// A rejection of that kind.
-    pub fn new(kind: &'static str, reason: impl Into<String>) -> Self {
-        Self { kind, reason: reason.into() }
+impl Fault {
+    pub(crate) fn new(kind: &'static str, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
     }
 }
