@@ -6,3 +6,6 @@ pub(crate) mod broker;
 mod conversation;
 pub(crate) mod packet;
 pub(crate) mod script;
+pub(crate) mod feeder;
+pub(crate) mod process;
+pub(crate) mod subscriber;
