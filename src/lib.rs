@@ -2,3 +2,4 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 pub mod config;
 pub mod core;
+pub mod source;

@@ -1,0 +1,243 @@
+//! Bytes to lines, in bounded memory.
+//!
+//! [`LineSplitter`] is a machine without I/O: bytes go in, lines come out. A
+//! line that is too long is skipped to its end and reported once, with its
+//! beginning only.
+
+/// Bytes asked for in one read.
+const READ_BYTES: usize = 64 * 1024;
+/// What is kept of a line that is too long.
+const HEAD_BYTES: usize = 1024;
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// One line, without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// A line of text; blank ones are among them.
+    Text(&'a str),
+    /// Bytes that are not UTF-8.
+    NotUtf8(&'a [u8]),
+    /// More bytes than allowed.
+    TooLong {
+        /// Its beginning.
+        head: Vec<u8>,
+        /// How many bytes it had.
+        length: u64,
+    },
+}
+
+/// Splits a stream into lines. They end with LF or CRLF; the last one may end
+/// with the stream. A byte order mark at the start of the stream is dropped.
+#[derive(Debug)]
+pub struct LineSplitter {
+    buffer: Vec<u8>,
+    /// What is not yet taken lies between these two.
+    start: usize,
+    end: usize,
+    /// Bytes from `start` that hold no LF.
+    searched: usize,
+    line_max: usize,
+    number: u64,
+    skipping: Option<(Vec<u8>, u64)>,
+    is_ended: bool,
+}
+
+impl LineSplitter {
+    /// For lines of at most `line_max` bytes, their end not counted.
+    pub fn new(line_max: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            searched: 0,
+            line_max,
+            number: 0,
+            skipping: None,
+            is_ended: false,
+        }
+    }
+
+    /// Where the next bytes are to be written; never empty. Call
+    /// [`LineSplitter::filled`] afterwards.
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            // A long line is no reason to keep its room for ever.
+            if self.buffer.len() > 2 * READ_BYTES {
+                self.buffer = Vec::new();
+            }
+        }
+        if self.buffer.len() - self.end < READ_BYTES / 4 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.buffer.len() - self.end < READ_BYTES / 4 {
+            // Doubling, so that a long line is not copied once per read.
+            self.buffer.resize((2 * self.buffer.len()).max(READ_BYTES), 0);
+        }
+        let end = self.buffer.len().min(self.end + READ_BYTES);
+        &mut self.buffer[self.end..end]
+    }
+
+    /// Says that the first `count` bytes of [`LineSplitter::space`] were written.
+    pub fn filled(&mut self, count: usize) {
+        self.end = self.buffer.len().min(self.end + count);
+    }
+
+    /// Says that no more bytes will come: what is left is the last line.
+    pub fn end(&mut self) {
+        self.is_ended = true;
+    }
+
+    /// Bytes of memory in use.
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// The next complete line and its number, from 1; `None` when more bytes
+    /// are needed, or at the end.
+    pub fn next_line(&mut self) -> Option<(u64, Line<'_>)> {
+        let pending = &self.buffer[self.start..self.end];
+        let found = memchr::memchr(b'\n', &pending[self.searched..]).map(|at| at + self.searched);
+        let (length, taken) = match found {
+            Some(at) => (at, at + 1),
+            None if self.is_ended && (!pending.is_empty() || self.skipping.is_some()) => {
+                (pending.len(), pending.len())
+            }
+            None => {
+                self.searched = pending.len();
+                self.skip_if_too_long();
+                return None;
+            }
+        };
+        self.searched = 0;
+        let from = self.start;
+        self.start += taken;
+        self.number += 1;
+        let mut bytes = &self.buffer[from..from + length];
+        bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        if let Some((mut head, skipped)) = self.skipping.take() {
+            // The CR of a CRLF may have been skipped already: it counts then.
+            grow(&mut head, bytes);
+            let length = skipped + bytes.len() as u64;
+            return Some((self.number, Line::TooLong { head, length }));
+        }
+        if self.number == 1 {
+            bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+        }
+        if bytes.len() > self.line_max {
+            let head = bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
+            return Some((self.number, Line::TooLong { head, length: bytes.len() as u64 }));
+        }
+        let line = std::str::from_utf8(bytes).map_or(Line::NotUtf8(bytes), Line::Text);
+        Some((self.number, line))
+    }
+
+    /// Drops the bytes of an unfinished line that can only become too long.
+    fn skip_if_too_long(&mut self) {
+        let pending = &self.buffer[self.start..self.end];
+        // Room for a BOM and a CR, which do not count.
+        let is_too_long = pending.len() > self.line_max + BOM.len() + 1;
+        match &mut self.skipping {
+            Some((head, skipped)) => {
+                grow(head, pending);
+                *skipped += pending.len() as u64;
+            }
+            None if is_too_long => {
+                let bytes = match self.number {
+                    0 => pending.strip_prefix(BOM).unwrap_or(pending),
+                    _ => pending,
+                };
+                let head = bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
+                self.skipping = Some((head, bytes.len() as u64));
+            }
+            None => return,
+        }
+        (self.start, self.end, self.searched) = (0, 0, 0);
+    }
+}
+
+/// Completes the kept beginning of a line.
+fn grow(head: &mut Vec<u8>, bytes: &[u8]) {
+    let missing = HEAD_BYTES.saturating_sub(head.len());
+    head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every line of a stream that comes in pieces of `step` bytes.
+    fn lines(stream: &[u8], line_max: usize, step: usize) -> Vec<(u64, String)> {
+        let mut splitter = LineSplitter::new(line_max);
+        let mut found = Vec::new();
+        let mut drain = |splitter: &mut LineSplitter| {
+            while let Some((number, line)) = splitter.next_line() {
+                let text = match line {
+                    Line::Text(text) => text.to_owned(),
+                    Line::NotUtf8(bytes) => format!("not utf-8: {bytes:?}"),
+                    Line::TooLong { head, length } => {
+                        format!("too long: {length}, {}", String::from_utf8_lossy(&head))
+                    }
+                };
+                found.push((number, text));
+            }
+        };
+        for piece in stream.chunks(step) {
+            splitter.space()[..piece.len()].copy_from_slice(piece);
+            splitter.filled(piece.len());
+            drain(&mut splitter);
+        }
+        splitter.end();
+        drain(&mut splitter);
+        found
+    }
+
+    #[test]
+    fn every_cut_of_the_stream_gives_the_same_lines() {
+        let stream = b"\xef\xbb\xbfone\r\n\r\ntwo\n\xff\n123456789\nmid\xef\xbb\xbf\nlast";
+        let expected = [
+            (1, "one".to_owned()),
+            (2, String::new()),
+            (3, "two".to_owned()),
+            (4, "not utf-8: [255]".to_owned()),
+            (5, "too long: 9, 123456789".to_owned()),
+            (6, "mid\u{feff}".to_owned()),
+            (7, "last".to_owned()),
+        ];
+        for step in 1..=stream.len() {
+            assert_eq!(lines(stream, 8, step), expected, "pieces of {step} bytes");
+        }
+    }
+
+    #[test]
+    fn a_line_of_exactly_the_limit_is_taken() {
+        for step in 1..=9 {
+            assert_eq!(lines(b"12345678\r\n", 8, step), [(1, "12345678".to_owned())]);
+            let bom = [b"\xef\xbb\xbf".as_slice(), b"12345678\r\n"].concat();
+            assert_eq!(lines(&bom, 8, step), [(1, "12345678".to_owned())]);
+        }
+    }
+
+    #[test]
+    fn the_last_line_may_be_too_long_or_absent() {
+        assert_eq!(lines(b"", 8, 1), []);
+        assert_eq!(lines(b"\n", 8, 1), [(1, String::new())]);
+        let long = vec![b'x'; 5000];
+        let expected = format!("too long: 5000, {}", "x".repeat(1024));
+        assert_eq!(lines(&long, 8, 700), [(1, expected)]);
+    }
+
+    #[test]
+    fn memory_stays_bounded_whatever_the_length_of_a_line() {
+        let mut splitter = LineSplitter::new(1000);
+        for _ in 0..1000 {
+            let space = splitter.space();
+            space.fill(b'x');
+            let count = space.len();
+            splitter.filled(count);
+            assert_eq!(splitter.next_line(), None);
+            assert!(splitter.capacity() <= 2 * READ_BYTES);
+        }
+    }
+}

@@ -1,0 +1,2 @@
+pub mod lines;
+pub mod parse;

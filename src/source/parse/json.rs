@@ -1,0 +1,419 @@
+//! JSON lines: one object a line, as the contract has it, or another shape by
+//! the pointers of `[source.map]`.
+//!
+//! Rules, beyond strict JSON:
+//! - integers keep every digit; one beyond 64 bits is refused, never rounded;
+//! - a member that comes twice in one object makes the line ambiguous: refused;
+//! - `null` says nothing: no reading for that property. A line that gives no
+//!   reading at all is refused;
+//! - a surrogate without its partner is no text: refused, inside composites too;
+//! - composites keep their text, up to [`NESTING_MAX`] levels.
+//!
+//! Objects are opened one level at a time, so that no depth of nesting reaches
+//! the stack.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::series::Interner;
+use super::{Fault, time};
+use crate::config::{Pointer, Source, SourceMap, TimeUnit};
+use crate::core::limits::{NAME_BYTES_MAX, NESTING_MAX, SOURCE_BATCH_MAX};
+use crate::core::reading::{DeviceTime, Quality, Reading, Value};
+
+/// Turns lines of one source into readings.
+#[derive(Debug)]
+pub struct JsonParser {
+    map: SourceMap,
+    unit: TimeUnit,
+    entity: Option<String>,
+    interner: Interner,
+}
+
+type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+/// What all readings of one line share.
+struct Common<'a> {
+    entity: Cow<'a, str>,
+    unit: Option<Cow<'a, str>>,
+    quality: Quality,
+    device_time: Option<DeviceTime>,
+    id: Option<Arc<str>>,
+}
+
+impl JsonParser {
+    /// For the lines of this source.
+    pub fn new(source: &Source) -> Self {
+        Self {
+            map: source.map.clone(),
+            unit: source.time_unit,
+            entity: source.entity.clone(),
+            interner: Interner::default(),
+        }
+    }
+
+    /// Appends the readings of one line to `readings`: at least one, at most
+    /// [`SOURCE_BATCH_MAX`].
+    ///
+    /// # Errors
+    /// Why the line is refused; `readings` is then as it was.
+    pub fn parse(&mut self, line: &str, readings: &mut Vec<Reading>) -> Result<(), Fault> {
+        let before = readings.len();
+        let result = self.parse_line(line, readings).and_then(|()| match readings.len() - before {
+            0 => Err(Fault::new("no_value", "the line holds no value")),
+            1..=SOURCE_BATCH_MAX => Ok(()),
+            count => {
+                let what = format!("{count} readings in one line; at most {SOURCE_BATCH_MAX}");
+                Err(Fault::new("too_many", what))
+            }
+        });
+        if result.is_err() {
+            readings.truncate(before);
+        }
+        result
+    }
+
+    fn parse_line(&mut self, line: &str, readings: &mut Vec<Reading>) -> Result<(), Fault> {
+        let top = members_of_text(line)?;
+        let map = &self.map;
+        let entity = text_or_integer(find(&top, &map.entity)?, "entity")?;
+        let entity = entity.or_else(|| self.entity.as_deref().map(Cow::Borrowed));
+        let common = Common {
+            entity: entity.ok_or_else(|| Fault::new("no_entity", "the line names no entity"))?,
+            unit: text(find(&top, &map.unit)?, "unit")?,
+            quality: quality(find(&top, &map.quality)?)?,
+            device_time: self.device_time(find(&top, &map.time)?)?,
+            id: text_or_integer(find(&top, &map.id)?, "id")?.map(|id| Arc::from(id.as_ref())),
+        };
+        let interner = &mut self.interner;
+        let property = text(find(&top, &map.property)?, "property")?;
+        if let Some(raw) = find(&top, &map.value)? {
+            let property = property
+                .ok_or_else(|| Fault::new("no_property", "the line has a value and no property"))?;
+            add(interner, &common, &property, raw, readings)?;
+        }
+        if map.values.names().is_empty() {
+            for (name, raw) in top.iter().filter(|(name, _)| !map.leads_into(name)) {
+                add(interner, &common, name, raw, readings)?;
+            }
+        } else if let Some(raw) = find(&top, &map.values)? {
+            for (name, raw) in members(raw).map_err(|fault| within(fault, "values"))? {
+                add(interner, &common, &name, raw, readings)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn device_time(&self, raw: Option<&RawValue>) -> Result<Option<DeviceTime>, Fault> {
+        let Some(raw) = raw else { return Ok(None) };
+        let text = raw.get();
+        match text.as_bytes().first() {
+            Some(b'"') => time::parse_text(&string(raw)?, self.unit).map(Some),
+            Some(b'-' | b'0'..=b'9') => time::parse_number(text, self.unit).map(Some),
+            _ => Err(Fault::new("time", format!("time is {}, not text or number", kind(raw)))),
+        }
+    }
+}
+
+impl SourceMap {
+    /// Whether a pointer other than `values` leads into this member.
+    fn leads_into(&self, name: &str) -> bool {
+        let Self { entity, property, value, time, unit, quality, id, values: _ } = self;
+        [entity, property, value, time, unit, quality, id]
+            .iter()
+            .any(|pointer| pointer.names().first().is_some_and(|first| first == name))
+    }
+}
+
+fn add(
+    interner: &mut Interner,
+    common: &Common<'_>,
+    property: &str,
+    raw: &RawValue,
+    readings: &mut Vec<Reading>,
+) -> Result<(), Fault> {
+    let value = value(raw).map_err(|fault| within(fault, property))?;
+    let Some(value) = value else { return Ok(()) };
+    let unit = common.unit.as_deref();
+    for (what, name) in [("entity", common.entity.as_ref()), ("property", property)] {
+        check_name(name, what)?;
+        if name.is_empty() {
+            return Err(Fault::new("name", format!("{what} is empty")));
+        }
+    }
+    readings.push(Reading {
+        series: interner.series(&common.entity, property, unit),
+        value,
+        quality: common.quality,
+        quality_detail: None,
+        device_time: common.device_time,
+        id: common.id.clone(),
+    });
+    Ok(())
+}
+
+fn within(fault: Fault, name: &str) -> Fault {
+    let shown: String = name.chars().take(60).collect();
+    Fault::new(fault.kind, format!("in {shown:?}: {}", fault.what))
+}
+
+fn check_name(name: &str, what: &str) -> Result<(), Fault> {
+    if name.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    let what = format!("{what} has {} bytes; at most {NAME_BYTES_MAX}", name.len());
+    Err(Fault::new("name", what))
+}
+
+/// Follows a pointer; `None` where it leads nowhere or to `null`.
+fn find<'a>(top: &Members<'a>, pointer: &Pointer) -> Result<Option<&'a RawValue>, Fault> {
+    let Some((first, rest)) = pointer.names().split_first() else { return Ok(None) };
+    let get = |members: &Members<'a>, name: &str| {
+        members.iter().find(|(key, _)| key == name).map(|(_, raw)| *raw)
+    };
+    let mut found = get(top, first);
+    for name in rest {
+        match found {
+            Some(raw) if raw.get().starts_with('{') => found = get(&members(raw)?, name),
+            _ => return Ok(None),
+        }
+    }
+    Ok(found.filter(|raw| raw.get() != "null"))
+}
+
+/// What a value is, for people.
+fn kind(raw: &RawValue) -> &'static str {
+    match raw.get().as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b'"') => "a text",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+fn text<'a>(raw: Option<&'a RawValue>, what: &str) -> Result<Option<Cow<'a, str>>, Fault> {
+    let Some(raw) = raw else { return Ok(None) };
+    if !raw.get().starts_with('"') {
+        return Err(Fault::new("shape", format!("{what} is {}, not a text", kind(raw))));
+    }
+    let text = string(raw).map_err(|fault| within(fault, what))?;
+    check_name(&text, what)?;
+    Ok(Some(text))
+}
+
+/// A name that some devices write as an integer: the digits are the name.
+fn text_or_integer<'a>(
+    raw: Option<&'a RawValue>,
+    what: &str,
+) -> Result<Option<Cow<'a, str>>, Fault> {
+    let digits = raw.map(RawValue::get).filter(|text| {
+        text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    });
+    match digits {
+        Some(digits) => {
+            check_name(digits, what)?;
+            Ok(Some(Cow::Borrowed(digits)))
+        }
+        None => text(raw, what),
+    }
+}
+
+fn quality(raw: Option<&RawValue>) -> Result<Quality, Fault> {
+    match text(raw, "quality")?.as_deref() {
+        None | Some("good") => Ok(Quality::Good),
+        Some("uncertain") => Ok(Quality::Uncertain),
+        Some("bad") => Ok(Quality::Bad),
+        Some(_) => Err(Fault::new("shape", "quality is not good, uncertain or bad")),
+    }
+}
+
+/// A value; `None` for null.
+fn value(raw: &RawValue) -> Result<Option<Value>, Fault> {
+    let text = raw.get();
+    Ok(Some(match text.as_bytes().first() {
+        Some(b'{' | b'[') => {
+            check_composite(raw)?;
+            Value::Composite(text.into())
+        }
+        Some(b'"') => Value::Text(Arc::from(string(raw)?.as_ref())),
+        Some(b't') => Value::Bool(true),
+        Some(b'f') => Value::Bool(false),
+        Some(b'n') => return Ok(None),
+        _ => number(text)?,
+    }))
+}
+
+/// A number whose syntax is known to be right.
+fn number(text: &str) -> Result<Value, Fault> {
+    let shown = || text.chars().take(40).collect::<String>();
+    if text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
+        return match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Value::F64(number)),
+            _ => Err(Fault::new("range", format!("{} is too large for a number", shown()))),
+        };
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return Ok(Value::I64(number));
+    }
+    text.parse::<u64>()
+        .map(Value::U64)
+        .map_err(|_| Fault::new("range", format!("the integer {} needs over 64 bits", shown())))
+}
+
+/// Walks a composite level by level: depth, keys and texts must all be right.
+fn check_composite(raw: &RawValue) -> Result<(), Fault> {
+    if depth(raw.get()) > NESTING_MAX {
+        return Err(Fault::new("nesting", format!("nested more than {NESTING_MAX} levels")));
+    }
+    let mut open = vec![raw];
+    while let Some(raw) = open.pop() {
+        match raw.get().as_bytes().first() {
+            Some(b'{') => open.extend(members(raw)?.into_iter().map(|(_, raw)| raw)),
+            Some(b'[') => open.extend(parse::<Elements<'_>>(raw.get())?.0),
+            Some(b'"') => drop(string(raw)?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Levels of objects and arrays in a text whose syntax is known to be right.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            _ if is_text => {}
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
+    serde_json::from_str(text).map_err(|error| {
+        let what = error.to_string().replace(" at line 1 column ", " at column ");
+        let is_repeat = error.is_data() && what.starts_with(REPEATED);
+        Fault::new(if is_repeat { "duplicate_key" } else { "syntax" }, what)
+    })
+}
+
+fn string(raw: &RawValue) -> Result<Cow<'_, str>, Fault> {
+    parse::<Text<'_>>(raw.get()).map(|text| text.0)
+}
+
+/// The members of an object, its values unopened.
+fn members(raw: &RawValue) -> Result<Members<'_>, Fault> {
+    members_of_text(raw.get())
+}
+
+fn members_of_text(text: &str) -> Result<Members<'_>, Fault> {
+    match parse::<Object<'_>>(text) {
+        Ok(object) => Ok(object.0),
+        // Right JSON of another shape is told apart from wrong JSON.
+        Err(fault) => match serde_json::from_str::<&RawValue>(text) {
+            Ok(raw) if !raw.get().starts_with('{') => {
+                Err(Fault::new("shape", format!("expected an object, found {}", kind(raw))))
+            }
+            _ => Err(fault),
+        },
+    }
+}
+
+const REPEATED: &str = "repeated key";
+
+/// Text borrowed from the line where it has no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// An object opened by one level.
+struct Object<'a>(Members<'a>);
+
+impl<'de> Deserialize<'de> for Object<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor;
+        impl<'de> Visitor<'de> for ObjectVisitor {
+            type Value = Object<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members: Members<'de> = Vec::with_capacity(8);
+                while let Some(Text(key)) = map.next_key()? {
+                    members.push((key, map.next_value()?));
+                }
+                if let Some(key) = repeated(&members) {
+                    let shown: String = key.chars().take(60).collect();
+                    return Err(serde::de::Error::custom(format!("{REPEATED} {shown:?}")));
+                }
+                Ok(Object(members))
+            }
+        }
+        deserializer.deserialize_map(ObjectVisitor)
+    }
+}
+
+/// A key that comes twice.
+fn repeated<'m>(members: &'m Members<'_>) -> Option<&'m str> {
+    if members.len() <= 16 {
+        let is_repeated = |i: usize| members[..i].iter().any(|(key, _)| *key == members[i].0);
+        return (1..members.len()).find(|i| is_repeated(*i)).map(|i| members[i].0.as_ref());
+    }
+    let mut keys: Vec<&str> = members.iter().map(|(key, _)| key.as_ref()).collect();
+    keys.sort_unstable();
+    keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// An array opened by one level.
+struct Elements<'a>(Vec<&'a RawValue>);
+
+impl<'de> Deserialize<'de> for Elements<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ElementsVisitor;
+        impl<'de> Visitor<'de> for ElementsVisitor {
+            type Value = Elements<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut elements = Vec::new();
+                while let Some(raw) = seq.next_element()? {
+                    elements.push(raw);
+                }
+                Ok(Elements(elements))
+            }
+        }
+        deserializer.deserialize_seq(ElementsVisitor)
+    }
+}
