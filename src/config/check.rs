@@ -101,14 +101,14 @@ fn journal(section: Section<'_>) -> Journal {
         max_bytes: section.read("max_bytes", GIB, value::size(MIB..=1024 * GIB)),
         reserve_free: section.read("reserve_free", 128 * MIB, value::size(0..=1024 * GIB)),
         when_full: section.read("when_full", WhenFull::DropOldest, value::one_of(&policies)),
-        segment_bytes: section.read(
-            "segment_bytes",
-            16 * MIB,
-            value::size(64 * KIB..=256 * MIB),
-        ),
+        segment_bytes: section.read("segment_bytes", 16 * MIB, value::size(64 * KIB..=256 * MIB)),
     };
     if journal.max_bytes < 2 * journal.segment_bytes {
-        section.problem("max_bytes", "is less than two segments", "raise it or lower segment_bytes");
+        section.problem(
+            "max_bytes",
+            "is less than two segments",
+            "raise it or lower segment_bytes",
+        );
     }
     if journal.max_bytes / journal.segment_bytes > segments_max {
         let what = format!("is more than {segments_max} segments");
@@ -228,8 +228,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         Stdin,
         Simulate,
     }
-    let types =
-        [("listen", Type::Listen), ("stdin", Type::Stdin), ("simulate", Type::Simulate)];
+    let types = [("listen", Type::Listen), ("stdin", Type::Stdin), ("simulate", Type::Simulate)];
     let units = [
         ("auto", TimeUnit::Auto),
         ("s", TimeUnit::Seconds),
@@ -258,8 +257,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
     // A simulated PLC speaks no lines: it has nothing to map.
     if !matches!(kind, Some(SourceKind::Simulate(_))) {
         section.read("format", (), value::one_of(&[("json", ())]));
-        source.max_line =
-            section.read("max_line", line_max, value::size(64..=line_max)) as usize;
+        source.max_line = section.read("max_line", line_max, value::size(64..=line_max)) as usize;
         source.queue_max =
             section.read("queue_max", 10_000, value::integer(1..=1_000_000)) as usize;
         source.entity = section.read("entity", None, entity);
@@ -281,8 +279,7 @@ fn entity(value: &toml::de::DeValue<'_>) -> Result<Option<String>, Wrong> {
 }
 
 fn listen(section: &Section<'_>) -> Option<SourceKind> {
-    let address: Option<Address> =
-        section.require("address", "\"127.0.0.1:7000\"", value::address);
+    let address: Option<Address> = section.require("address", "\"127.0.0.1:7000\"", value::address);
     let acknowledge = section.read("acknowledge", false, value::boolean);
     Some(SourceKind::Listen { address: address?, acknowledge })
 }
@@ -296,11 +293,7 @@ fn simulate(section: &Section<'_>) -> Simulate {
         entities: section.read("entities", 3, value::integer(1..=10_000)) as usize,
         disorder: section.read("disorder", Duration::ZERO, value::duration(Duration::ZERO..=HOUR)),
         repeat: section.read("repeat", 0.0, value::number(0.0..=1.0)),
-        outage_every: outage.read(
-            "every",
-            Duration::ZERO,
-            value::duration(Duration::ZERO..=DAY),
-        ),
+        outage_every: outage.read("every", Duration::ZERO, value::duration(Duration::ZERO..=DAY)),
         outage_for: outage.read("for", Duration::ZERO, value::duration(Duration::ZERO..=DAY)),
     };
     if simulate.outage_for > Duration::ZERO && simulate.outage_for >= simulate.outage_every {

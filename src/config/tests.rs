@@ -1,1 +1,329 @@
+//! The door is the text of a file: what it gives, or what is said about it.
 
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+
+const SAMPLE: &str = include_str!("../../config/tidegate.toml");
+const MINIMAL: &str = include_str!("../../config/minimal.toml");
+
+/// The lines of `[gateway]` and `[[uplink]]`, the latter last.
+const HEAD: &str = "[gateway]\nid = \"gw\"\ndata_dir = \"/d\"\n[[uplink]]\nurl = \"mqtt://b\"\n";
+
+fn parse(text: &str) -> Config {
+    Config::parse(text, Path::new("t.toml")).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// What is said about a text.
+fn problems(text: &str) -> String {
+    Config::parse(text, Path::new("t.toml")).expect_err("no problem found").to_string()
+}
+
+/// What is said about lines that follow [`HEAD`]; the first of them is line 6.
+fn check(lines: &str, expected: &str) {
+    assert_eq!(problems(&format!("{HEAD}{lines}\n")), expected, "{lines}");
+}
+
+/// What is said about a source with these lines; the first of them is line 9.
+fn check_source(lines: &str, expected: &str) {
+    check(&format!("[[source]]\nname = \"a\"\ntype = \"listen\"\n{lines}"), expected);
+}
+
+#[test]
+fn the_sample_file_equals_the_defaults() {
+    let required_only = "
+        [gateway]
+        id = 'gw-07'
+        data_dir = '/var/lib/tidegate'
+        [[uplink]]
+        url = 'mqtt://127.0.0.1:1883'
+        [[source]]
+        name = 'press-line'
+        type = 'listen'
+        address = '127.0.0.1:7000'
+        [[source]]
+        name = 'pipe'
+        type = 'stdin'
+        [[source]]
+        name = 'plc'
+        type = 'simulate'
+    ";
+    assert_eq!(parse(SAMPLE), parse(required_only));
+}
+
+#[test]
+fn the_sample_file_has_every_key_that_is_read() {
+    let (config, absent) = check::check(SAMPLE, "t.toml");
+    assert!(config.is_ok());
+    assert_eq!(absent, Vec::<String>::new());
+}
+
+#[test]
+fn the_minimal_file_leaves_the_rest_to_the_defaults() {
+    let config = parse(MINIMAL);
+    assert_eq!(config.uplink.client_id, "tidegate-gw-07");
+    assert_eq!(config.journal.max_bytes, 1 << 30);
+    assert_eq!(config.sources.len(), 1);
+}
+
+#[test]
+fn what_is_printed_parses_to_the_same_configuration() {
+    for text in [SAMPLE, MINIMAL] {
+        let config = parse(text);
+        assert_eq!(parse(&config.print()), config);
+    }
+    let odd = format!(
+        "{HEAD}keep_alive = '7m 3s'\nusername = 'a\"b\\c'\n[[source]]\nname = 's'\n\
+         type = 'listen'\naddress = 'unix:/run/in.sock'\nacknowledge = true\nmax_line = '1000B'\n\
+         [source.map]\nvalues = ''\nentity = '/a~1b/c~0d'\n[[source]]\nname = 'p'\n\
+         type = 'simulate'\nrate = 200\nrepeat = 0.05\noutage = {{ every = '1m', for = '15s' }}\n\
+         [http]\nlisten = ''\n"
+    );
+    let config = parse(&odd);
+    assert_eq!(config.sources[0].map.entity.names(), ["a/b", "c~d"]);
+    assert_eq!(config.uplink.username.as_deref(), Some("a\"b\\c"));
+    assert_eq!(parse(&config.print()), config);
+}
+
+#[test]
+fn all_problems_are_reported_at_once_in_the_order_of_the_lines() {
+    let text = "[gateway]\nid = \"gw 7\"\n[journal]\ncomit_interval = \"1s\"\nmax_bytes = 5\n\
+                [[source]]\nname = \"a\"\ntype = \"modbus\"\n[htp]\n";
+    let expected = [
+        "t.toml:1: gateway.data_dir: missing; write data_dir = \"/var/lib/tidegate\"",
+        "t.toml:1: uplink: missing; write [[uplink]] with the broker's url",
+        "t.toml:2: gateway.id: \"gw 7\" has the character ' '; \
+         use letters, digits, '.', '_' and '-'",
+        "t.toml:4: journal.comit_interval: unknown key; did you mean commit_interval?",
+        "t.toml:5: journal.max_bytes: is an integer, not a size; \
+         write a text with its unit, like \"64MiB\"",
+        "t.toml:8: source.type: \"modbus\" is not known; use listen | stdin | simulate",
+        "t.toml:9: htp: unknown key; did you mean http?",
+    ];
+    assert_eq!(problems(text), expected.join("\n"));
+}
+
+#[test]
+fn syntax_errors_have_their_line() {
+    let said = problems("[gateway]\nid = \n[journal\n");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].starts_with("t.toml:2: syntax: "), "{said}");
+    assert!(lines[1].starts_with("t.toml:3: syntax: "), "{said}");
+}
+
+#[test]
+fn keys_without_a_near_one_are_answered_with_the_known_ones() {
+    check(
+        "[http]\ncolour = 1",
+        "t.toml:7: http.colour: unknown key; known here: listen, token_file",
+    );
+}
+
+#[test]
+fn wrong_kinds_of_values_are_named() {
+    check("name = 1", "t.toml:6: uplink.name: is an integer, not a text; put it in quotes");
+    check(
+        "keep_alive = 30",
+        "t.toml:6: uplink.keep_alive: is an integer, not a duration; write a text with its unit, like \"500ms\"",
+    );
+    check(
+        "inflight_max = \"9\"",
+        "t.toml:6: uplink.inflight_max: is a string, not an integer; use 1 to 10000",
+    );
+    check("[source]", "t.toml:6: source: is not a list of tables; write [[source]]");
+    check_source(
+        "address = '127.0.0.1:1'\nacknowledge = 'yes'",
+        "t.toml:10: source.acknowledge: is a string, not a boolean; write true or false",
+    );
+    check_source(
+        "address = '127.0.0.1:1'\ntime = 1",
+        "t.toml:10: source.time: is not a table; write [source.time]",
+    );
+}
+
+#[test]
+fn values_out_of_range_are_answered_with_the_range() {
+    check("inflight_max = 0", "t.toml:6: uplink.inflight_max: 0 is out of range; use 1 to 10000");
+    check(
+        "keep_alive = \"1s\"",
+        "t.toml:6: uplink.keep_alive: \"1s\" is out of range; use 5s to 18h 12m 15s",
+    );
+    check(
+        "keep_alive = \"5500ms\"",
+        "t.toml:6: uplink.keep_alive: is not a whole number of seconds; MQTT knows no smaller unit here",
+    );
+    check(
+        "max_payload = \"1B\"",
+        "t.toml:6: uplink.max_payload: \"1B\" is out of range; use 1KiB to 16MiB",
+    );
+    check(
+        "[[source]]\nname = 'p'\ntype = 'simulate'\nrepeat = 1.5",
+        "t.toml:9: source.repeat: 1.5 is out of range; use 0 to 1",
+    );
+}
+
+#[test]
+fn durations_and_sizes_say_what_is_wrong_with_them() {
+    check(
+        "keep_alive = \"30\"",
+        "t.toml:6: uplink.keep_alive: \"30\" is not a duration (time unit needed, for example 30sec or 30ms); write it like \"500ms\", \"20s\" or \"1h 30m\"",
+    );
+    check(
+        "max_payload = \"64MB\"",
+        "t.toml:6: uplink.max_payload: \"64MB\" has the unknown unit \"MB\"; use B, KiB, MiB or GiB, like \"64MiB\"",
+    );
+    check(
+        "max_payload = \"64\"",
+        "t.toml:6: uplink.max_payload: \"64\" has no unit; use B, KiB, MiB or GiB, like \"64MiB\"",
+    );
+    check(
+        "max_payload = \"99999999999GiB\"",
+        "t.toml:6: uplink.max_payload: \"99999999999GiB\" is not a size; write a whole number and its unit",
+    );
+}
+
+#[test]
+fn urls_are_checked() {
+    let check_url = |url: &str, said: &str| {
+        let text = format!("[gateway]\nid = 'g'\ndata_dir = '/d'\n[[uplink]]\nurl = '{url}'\n");
+        let form = "write it like \"mqtts://broker.example:8883\"";
+        let fix = if url.contains('@') { "use the keys username and password_file" } else { form };
+        assert_eq!(problems(&text), format!("t.toml:5: uplink.url: {said}; {fix}"));
+    };
+    check_url("broker", "\"broker\" has no scheme");
+    check_url("http://b", "the scheme \"http\" is not known");
+    check_url("mqtt://u:secret@b", "the URL holds a user name");
+    check_url("mqtt://b:0", "\"mqtt://b:0\" has no valid port");
+    check_url("mqtt://b:70000", "\"mqtt://b:70000\" has no valid port");
+    check_url("mqtt://", "\"mqtt://\" has no valid host");
+    check_url("mqtt://a:b:1", "\"mqtt://a:b:1\" has no valid host");
+    let url = |text: &str| parse(&HEAD.replace("mqtt://b", text)).uplink.url;
+    let is = |is_tls, host: &str, port| MqttUrl { is_tls, host: host.to_owned(), port };
+    assert_eq!(url("mqtt://b"), is(false, "b", 1883));
+    assert_eq!(url("mqtts://b.example/"), is(true, "b.example", 8883));
+    assert_eq!(url("mqtt://[::1]:9"), is(false, "::1", 9));
+}
+
+#[test]
+fn topics_are_checked() {
+    let fix = "use {gateway}, {source}, {entity}, {property} and fixed text without + and #";
+    for (topic, said) in [
+        ("a/+/b", "has the character '+'"),
+        ("a/#", "has the character '#'"),
+        ("a/{sauce}", "{sauce} is not known"),
+        ("a/{source", "has a brace without its partner"),
+        ("a/source}", "has a brace without its partner"),
+        ("$SYS/a", "starts with '$', which brokers keep for themselves"),
+    ] {
+        check(&format!("topic = '{topic}'"), &format!("t.toml:6: uplink.topic: {said}; {fix}"));
+    }
+    check("topic = ''", "t.toml:6: uplink.topic: has 0 bytes; use 1 to 1024");
+}
+
+#[test]
+fn keys_must_agree() {
+    check(
+        "[[uplink]]\nurl = 'mqtt://c'\nname = 'second'",
+        "t.toml:8: uplink.name: a second uplink is not supported; leave one [[uplink]]",
+    );
+    check(
+        "reconnect_min = '2s'\nreconnect_max = '1s'",
+        "t.toml:7: uplink.reconnect_max: is less than reconnect_min; raise it",
+    );
+    check(
+        "password_file = '/p'",
+        "t.toml:6: uplink.password_file: is set without a user name; write username too",
+    );
+    check(
+        "ca_file = '/c'",
+        "t.toml:6: uplink.ca_file: has no use without TLS; write the url with mqtts://",
+    );
+    check("key_file = '/k'", "t.toml:6: uplink.key_file: is set without cert_file; write both");
+    check(
+        "[journal]\nmax_bytes = '16MiB'",
+        "t.toml:7: journal.max_bytes: is less than two segments; raise it or lower segment_bytes",
+    );
+    check(
+        "[journal]\nmax_bytes = '65GiB'",
+        "t.toml:7: journal.max_bytes: is more than 4096 segments; lower it or raise segment_bytes",
+    );
+    check(
+        "[http]\nlisten = '0.0.0.0:9180'",
+        "t.toml:7: http.listen: is not a loopback address, and access by token is not supported yet; use 127.0.0.1 or [::1]",
+    );
+}
+
+#[test]
+fn sources_are_checked() {
+    check_source("", "t.toml:6: source.address: missing; write address = \"127.0.0.1:7000\"");
+    check_source(
+        "address = 'localhost:1'",
+        "t.toml:9: source.address: \"localhost:1\" is not an address; write it like \"127.0.0.1:7000\" or \"unix:/run/tidegate/in.sock\"",
+    );
+    check_source(
+        "address = 'unix:in.sock'",
+        "t.toml:9: source.address: \"unix:in.sock\" is not the address of a Unix socket; write unix: and an absolute path of at most 107 bytes",
+    );
+    let address = "address = '127.0.0.1:1'";
+    check_source(
+        &format!("{address}\nrate = 1"),
+        "t.toml:10: source.rate: unknown key; did you mean name?",
+    );
+    check_source(
+        &format!("{address}\nformat = 'influx'"),
+        "t.toml:10: source.format: \"influx\" is not known; use json",
+    );
+    check_source(
+        &format!("{address}\n[source.map]\nid = 'id'"),
+        "t.toml:11: source.map.id: \"id\" is not a JSON pointer; write it like \"/device/name\" ('~' as \"~0\", '/' in a name as \"~1\")",
+    );
+    check_source(
+        &format!("{address}\n[source.time]\nearliest = '2015'"),
+        "t.toml:11: source.time.earliest: \"2015\" is not a time between 1678 and 2262; write it like \"2015-01-01T00:00:00Z\"",
+    );
+    check_source(
+        &format!("{address}\n[[source]]\nname = 'a'\ntype = 'stdin'"),
+        "t.toml:11: source.name: is the name of the source at line 6 too; give each source its own name",
+    );
+    check(
+        "[[source]]\nname = 'p'\ntype = 'simulate'\noutage = { every = '5s', for = '5s' }",
+        "t.toml:9: source.outage.for: leaves no time between two outages; make it less than every",
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_problem_like_others() {
+    let said = Config::load(Path::new("/nowhere/t.toml")).unwrap_err().to_string();
+    let expected = "/nowhere/t.toml: file: cannot be read (No such file or directory (os error 2)); \
+                    check the path and the permissions";
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn the_agent_gets_what_the_file_says() {
+    let config = parse(&format!(
+        "{HEAD}keep_alive = '40s'\n[[source]]\nname = 'p'\ntype = 'stdin'\n\
+         [source.time]\ntrust = 'gateway'\nbound = '3s'\non_bad_time = 'substitute'\n"
+    ));
+    assert_eq!(config.uplink.ack_timeout, Duration::from_secs(80));
+    let settings = config.agent_settings();
+    assert_eq!(settings.commit_interval, Span::from_millis(500));
+    assert_eq!(settings.commit_bytes, 256 * 1024);
+    assert_eq!(settings.quota_bytes, 1 << 30);
+    assert_eq!(settings.reserve_bytes, 128 << 20);
+    assert_eq!(settings.when_full, WhenFull::DropOldest);
+    assert_eq!(settings.inflight_max, 100);
+    assert_eq!(settings.ack_timeout, Span::from_secs(80));
+    assert_eq!(settings.backoff, (Span::from_secs(1), Span::from_secs(60)));
+    assert_eq!(settings.frontier_interval, Span::from_secs(5));
+    let expected = SourceSettings {
+        trusts_device: false,
+        future_limit: Span::from_secs(300),
+        earliest: EventTime::from_unix_ns(1_420_070_400_000_000_000),
+        on_bad_time: OnBadTime::Substitute,
+        bound: Span::from_secs(3),
+    };
+    assert_eq!(settings.sources.into_iter().collect::<Vec<_>>(), [(SourceId::new("p"), expected)]);
+}

@@ -18,9 +18,7 @@ type Checked<T> = Result<T, Wrong>;
 pub(super) fn text(value: &DeValue<'_>) -> Checked<String> {
     match value {
         DeValue::String(text) => Ok(text.clone().into_owned()),
-        other => {
-            Err(Wrong::new(format!("is {}, not a text", article(other)), "put it in quotes"))
-        }
+        other => Err(Wrong::new(format!("is {}, not a text", article(other)), "put it in quotes")),
     }
 }
 
@@ -73,9 +71,10 @@ pub(super) fn integer(range: RangeInclusive<u64>) -> impl Fn(&DeValue<'_>) -> Ch
             return Err(Wrong::new(what, span_text(&range)));
         };
         let number = u64::from_str_radix(digits.as_str(), digits.radix());
-        number.ok().filter(|number| range.contains(number)).ok_or_else(|| {
-            Wrong::new(format!("{digits} is out of range"), span_text(&range))
-        })
+        number
+            .ok()
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| Wrong::new(format!("{digits} is out of range"), span_text(&range)))
     }
 }
 

@@ -212,9 +212,9 @@ fn text_or_integer<'a>(
     raw: Option<&'a RawValue>,
     what: &str,
 ) -> Result<Option<Cow<'a, str>>, Fault> {
-    let digits = raw.map(RawValue::get).filter(|text| {
-        text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-    });
+    let digits = raw
+        .map(RawValue::get)
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'));
     match digits {
         Some(digits) => {
             check_name(digits, what)?;
