@@ -54,7 +54,10 @@ impl Gatherer {
         let mut refused = Vec::new();
         let mut lines = u64::from(!readings.is_empty());
         let mut bytes = 0;
-        while lines < self.lines_max && bytes < BATCH_BYTES {
+        while lines < self.lines_max
+            && bytes < BATCH_BYTES
+            && readings.len() + refused.len() < SOURCE_BATCH_MAX
+        {
             let Some((number, line)) = self.splitter.next_line() else { break };
             lines += 1;
             let before = readings.len();
@@ -77,12 +80,9 @@ impl Gatherer {
             }
             if readings.len() + refused.len() > SOURCE_BATCH_MAX {
                 // Only readings of this line can have gone over: a refusal adds
-                // one, and a full batch has ended the loop before.
+                // one, and there was room for one.
                 self.carried = readings.split_off(before);
                 lines -= 1;
-                break;
-            }
-            if readings.len() + refused.len() == SOURCE_BATCH_MAX {
                 break;
             }
         }

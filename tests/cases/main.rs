@@ -1,0 +1,3 @@
+//! The field cases, one file per area, by their id.
+
+mod json;
