@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::config::{Config, Source};
+use tidegate::core::limits::LISTEN_CONNECTIONS_MAX;
 use tidegate::core::reading::{Arrival, Reading, Value};
 use tidegate::core::seam::Outcome;
 use tidegate::core::time::{IngestTime, MonoTime, Span};
@@ -206,6 +207,22 @@ async fn a_silent_peer_and_a_deaf_peer_do_not_stall_another() {
     let mut peer = rig.connect().await;
     talk(&mut rig, &mut peer).await;
     drop(kept);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_so() {
+    let rig = start(&listen("127.0.0.1:0", ""));
+    let mut open = Vec::new();
+    for _ in 0..LISTEN_CONNECTIONS_MAX {
+        open.push(rig.connect().await);
+    }
+    let mut last = rig.connect().await;
+    let mut said = String::new();
+    soon(last.read_to_string(&mut said)).await.unwrap();
+    assert_eq!(said, "{\"error\":\"too_many_connections\",\"acked\":0}\n");
+    let expected = format!("more than {LISTEN_CONNECTIONS_MAX} connections");
+    assert_eq!(rig.handle.health.last_error(), Some(expected));
     rig.stop().await;
 }
 
