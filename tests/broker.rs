@@ -45,7 +45,7 @@ fn b_06_m_07_five_broker_restarts_and_five_kills_lose_and_confuse_nothing() {
     }
     feeder.join();
     wait("everything has arrived", || arrived(&inbox, "soak") == count);
-    wait("nothing waits", || status(&config)["depth"]["readings"] == 0);
+    wait("nothing waits", || status(&config)["uplink"]["backlog"] == 0);
     assert_eq!(running.stop(), Some(0));
     let inbox = inbox.lock().unwrap();
     assert_eq!(inbox.numbers("soak"), (1..=count).collect());
@@ -74,7 +74,7 @@ fn b_06_a_clean_stop_repeats_nothing() {
     for _ in 0..3 {
         running = agent(&config, &log);
         wait("all has arrived", || arrived(&inbox, "clean") == 500);
-        wait("nothing waits", || status(&config)["depth"]["readings"] == 0);
+        wait("nothing waits", || status(&config)["uplink"]["backlog"] == 0);
         assert_eq!(running.stop(), Some(0));
     }
     let inbox = inbox.lock().unwrap();

@@ -251,3 +251,54 @@ async fn send(plc: &mut Plc, count: u64, last: &mut Option<Reading>, door: &Door
     let batch = Batch { source, arrival, readings, refused: Vec::new(), receipt: None };
     door.out.send(SourceMessage { batch, receipt: None }).await.is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_random_numbers_are_those_of_the_published_generator() {
+        let mut random = Random(1_234_567);
+        let drawn: Vec<u64> = (0..3).map(|_| random.draw()).collect();
+        let expected =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!(drawn, expected);
+    }
+
+    #[test]
+    fn an_outage_ends_each_period() {
+        let plc = Simulate {
+            seed: 1,
+            rate: 1.0,
+            count: 0,
+            entities: 1,
+            disorder: Duration::ZERO,
+            repeat: 0.0,
+            outage_every: Duration::from_secs(60),
+            outage_for: Duration::from_secs(15),
+        };
+        let silent: Vec<u64> =
+            (0..130).filter(|s| is_silent(&plc, Duration::from_secs(*s))).collect();
+        assert_eq!(silent, (45..60).chain(105..120).collect::<Vec<u64>>());
+        let steady = Simulate { outage_for: Duration::ZERO, ..plc };
+        assert!((0..130).all(|s| !is_silent(&steady, Duration::from_secs(s))));
+    }
+
+    #[test]
+    fn counters_only_grow_and_signals_stay_plausible() {
+        let mut plc = Plc::new(3, 1, Span::ZERO, 0.0);
+        let mut parts = 0;
+        for _ in 0..20_000 {
+            match plc.next().value {
+                Value::I64(next) => {
+                    assert!((parts..parts + 3).contains(&next));
+                    parts = next;
+                }
+                Value::F64(value) => assert!((0.0..600.0).contains(&value), "{value}"),
+                Value::Bool(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(parts > 1_000);
+    }
+}
