@@ -1,5 +1,61 @@
-//! Tidegate (crate docs follow).
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+//! Tidegate stands beside PLC and fieldbus readers, stamps each reading with UTC
+//! event time, clock quality and a durable sequence number, keeps readings on
+//! disk while the uplink is away, and forwards them over MQTT. Every reading it
+//! acknowledged arrives, under one name, or a gap record says why not.
+//!
+//! # The picture
+//!
+//! ```text
+//!  sources (tasks)        driver loop (one task)                 store thread (blocking)
+//!   Readings ───────►  1. gather inputs up to a bound
+//!   host facts ─────►  2. read the clock once  -> Now
+//!   LinkEvent ──────►  3. agent.handle(now, input) for each
+//!   Committed ──────►  4. agent.end_turn(now)                ──►  Commit -> flush, fdatasync -> Committed
+//!   Stop ───────────►  5. carry out every Effect             ──►  Fetch, Remove -> Fetched, Removed
+//!                           │                                ──►  link task (rumqttc): Publish, Connect
+//!                           ▼
+//!               core::agent::Agent
+//!               stamp → number → pending → buffer → forward
+//! ```
+//!
+//! A deterministic core decides, a thin shell acts. The border between them is
+//! data: [`core::seam::Input`] in, [`core::seam::Effect`] out. The product
+//! carries effects out with tokio, sled and rumqttc; `tests/sim` carries out the
+//! same effects against a modelled disk, broker and clock, from a seed.
+//!
+//! # A reading's walk
+//!
+//! 1. A [`source`] notes the arrival at the door, parses, and hands a batch in.
+//!    It does not acknowledge yet.
+//! 2. The [`shell`]'s driver reads the clock once and calls the agent.
+//! 3. [`core::stamp`] chooses the event time, [`core::books`] gives the number,
+//!    [`core::pending`] gathers it.
+//! 4. At the end of a turn one group commit may be due: entries, refused inputs
+//!    and the state that belongs to them.
+//! 5. The [`store`] applies, flushes and syncs it. Only now receipts go to the
+//!    senders, and [`core::forward`] may see the entries.
+//! 6. The [`link`] publishes and reports PUBACKs; only those make an entry done.
+//! 7. [`core::buffer`] lets go of whole segments that are done with, or, when the
+//!    disk is full, writes the oldest off with a gap record first.
+//! 8. After a link loss the cursor goes back to the acknowledged frontier. The
+//!    store is the only memory.
+//!
+//! # What always holds
+//!
+//! - A sequence number names one reading, for ever ([`core::id`]).
+//! - Nothing is published or acknowledged to a sender before it is durable.
+//! - Nothing is deleted before it is acknowledged, except with a gap record.
+//! - `accepted = acknowledged + stored + evicted + lost`, for every source.
+//! - One commit is outstanding; every queue has a bound in [`core::limits`].
+//! - The core reads no clock, no disk, no network and no random number.
+//!
+//! # Where to begin
+//!
+//! [`core::seam`], then [`core::agent`], then [`core::forward`]; for the disk the
+//! essay in [`store`]; for what is seen from outside [`wire`] and [`http`]. The
+//! rooms that are still to be built keep their place: the model of the clock in
+//! [`core::clock`], windows beside it in the core.
+
 pub mod cli;
 pub mod config;
 pub mod core;

@@ -15,7 +15,6 @@ fn main() {
             failure.exit
         }
     };
-    #[expect(clippy::exit, reason = "the one place")]
     std::process::exit(exit.code());
 }
 

@@ -33,7 +33,8 @@ struct InFlight {
 
 /// What is in flight.
 #[derive(Clone, Debug)]
-pub enum Item {
+#[expect(clippy::large_enum_variant, reason = "nearly every publish is an entry")]
+enum Item {
     /// An entry of the journal.
     Entry(Offset, Entry),
     /// A frontier or status: said again when it is lost, from newer facts.

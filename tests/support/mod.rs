@@ -4,8 +4,8 @@
 
 pub(crate) mod broker;
 mod conversation;
-pub(crate) mod packet;
-pub(crate) mod script;
 pub(crate) mod feeder;
+pub(crate) mod packet;
 pub(crate) mod process;
+pub(crate) mod script;
 pub(crate) mod subscriber;

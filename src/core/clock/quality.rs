@@ -139,7 +139,7 @@ impl KernelClock {
         let estimate_unset = self.est_error_us >= PHASE_LIMIT_US;
         // A daemon that writes zero leaves nothing but the seconds since its
         // last update, 500 us each.
-        let is_age_only = max_error_us % 500 == 0 && (est_error_us == 0 || estimate_unset);
+        let is_age_only = max_error_us.is_multiple_of(500) && (est_error_us == 0 || estimate_unset);
         if is_age_only {
             let base_ns = if estimate_unset { PTP_ERROR_NS } else { TIMESYNCD_ERROR_NS };
             let age_s = max_error_us / 500;

@@ -1,0 +1,168 @@
+//! The rules of the house as a test: who may import whom, how long a file may
+//! be, which crates need which Rust.
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file above this, its unit tests included, is asking to be two.
+const LINES_MAX: usize = 520;
+
+/// Each module, what of ours it may import, and the crates it must not.
+const RULES: &[(&str, &[&str], &[&str])] = &[
+    (
+        "core",
+        &["core"],
+        &[
+            "tokio",
+            "sled",
+            "rumqttc",
+            "serde_json",
+            "tracing",
+            "std::fs",
+            "std::net",
+            "std::env",
+            "std::process",
+            "std::thread",
+        ],
+    ),
+    ("wire", &["core", "wire"], &["tokio", "sled", "rumqttc"]),
+    ("config", &["core", "config"], &["tokio", "sled", "rumqttc"]),
+    ("store", &["core", "store"], &["tokio", "rumqttc"]),
+    ("link", &["core", "wire", "link"], &["sled"]),
+    ("source", &["core", "config", "wire", "source"], &["sled", "rumqttc"]),
+    ("host", &["core", "host"], &["sled", "rumqttc"]),
+    ("http", &["core", "wire", "http"], &["sled", "rumqttc"]),
+];
+
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut found = Vec::new();
+    let mut folders = vec![root];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Lines of code: no comments, and nothing from the unit tests on.
+fn code(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let until_tests = text.lines().take_while(|line| line.trim() != "#[cfg(test)]");
+    let code = until_tests.filter(|line| !line.trim_start().starts_with("//"));
+    code.map(str::to_owned).collect()
+}
+
+#[test]
+fn modules_import_only_what_they_may() {
+    let ours: BTreeSet<&str> =
+        RULES.iter().map(|rule| rule.0).chain(["shell", "cli", "exit"]).collect();
+    let mut broken = Vec::new();
+    for (module, allowed, banned) in RULES {
+        for path in sources(&format!("src/{module}")) {
+            for line in code(&path) {
+                let ours = ours.iter().filter(|name| !allowed.contains(name));
+                let mut reached = ours.map(|name| format!("crate::{name}::"));
+                let is_ours = reached.any(|import| line.contains(&import));
+                let is_banned = banned.iter().any(|name| {
+                    line.contains(&format!("use {name}::")) || line.contains(&format!(" {name}::"))
+                });
+                if is_ours || is_banned {
+                    broken.push(format!("{}: {}", path.display(), line.trim()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "imports across a border:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn files_stay_short_and_names_say_something() {
+    let vague = ["util.rs", "utils.rs", "common.rs", "helpers.rs", "types.rs", "misc.rs"];
+    let mut broken = Vec::new();
+    for path in sources("src").into_iter().chain(sources("tests")) {
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if lines > LINES_MAX || vague.contains(&name.as_str()) {
+            broken.push(format!("{}: {lines} lines", path.display()));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn unsafe_code_lives_in_host_alone() {
+    let outside =
+        sources("src").into_iter().filter(|path| !path.to_string_lossy().contains("/src/host/"));
+    let found: Vec<PathBuf> = outside
+        .filter(|path| {
+            code(path).iter().any(|line| line.contains("unsafe {") || line.contains("unsafe fn"))
+        })
+        .collect();
+    assert!(found.is_empty(), "{found:?}");
+}
+
+/// The stated `rust-version` is no older than any dependency's.
+#[test]
+fn the_stated_rust_version_is_enough_for_every_dependency() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let version =
+        |text: &str| -> Vec<u32> { text.split('.').filter_map(|part| part.parse().ok()).collect() };
+    let packages = metadata["packages"].as_array().unwrap();
+    let own = packages.iter().find(|package| package["name"] == "tidegate").unwrap();
+    let stated = version(own["rust_version"].as_str().unwrap());
+    for package in packages {
+        let Some(needed) = package["rust_version"].as_str() else { continue };
+        assert!(version(needed)[..2] <= stated[..2], "{} needs Rust {needed}", package["name"]);
+    }
+}
+
+/// Licences that let anybody ship a binary.
+#[test]
+fn every_dependency_has_a_permissive_licence() {
+    const PERMISSIVE: [&str; 12] = [
+        "MIT",
+        "Apache-2.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "ISC",
+        "Zlib",
+        "Unicode-3.0",
+        "0BSD",
+        "Unlicense",
+        "CC0-1.0",
+        "BSL-1.0",
+        "Apache-2.0 WITH LLVM-exception",
+    ];
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for package in metadata["packages"].as_array().unwrap() {
+        let licence = package["license"].as_str().unwrap_or("none stated").replace('/', " OR ");
+        let has_one = licence.split(" OR ").any(|choice| {
+            let terms = choice.trim_matches(['(', ')', ' ']).split(" AND ");
+            terms
+                .map(|term| term.trim_matches(['(', ')', ' ']))
+                .all(|term| PERMISSIVE.contains(&term))
+        });
+        assert!(has_one, "{}: {licence}", package["name"]);
+    }
+}
