@@ -1,5 +1,5 @@
 //! The whole binary against a real Mosquitto: kills, restarts, clean stops.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what fails here fails a test")]
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::sync::{Arc, Mutex};
 

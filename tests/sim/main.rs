@@ -27,8 +27,8 @@ fn scenario(seed: u64) -> Scenario {
     Scenario {
         seed,
         when_full: [WhenFull::DropOldest, WhenFull::Block, WhenFull::DropNewest][seed as usize % 3],
-        quota_bytes: if seed % 4 == 0 { 20_000 } else { 10_000_000 },
-        has_rot: seed % 5 == 0,
+        quota_bytes: if seed.is_multiple_of(4) { 20_000 } else { 10_000_000 },
+        has_rot: seed.is_multiple_of(5),
         planted: Planted::Nothing,
     }
 }
@@ -61,7 +61,7 @@ fn every_seed_delivers_everything_and_runs_the_same_twice() {
             let first = run(scenario(seed));
             // Every seed twice would cost half of the seeds; a tenth finds
             // nondeterminism as surely.
-            if seed % 10 == 0 {
+            if seed.is_multiple_of(10) {
                 assert_eq!(first, run(scenario(seed)), "same inputs, different effects");
             }
         }));
