@@ -12,6 +12,7 @@ pub mod connection;
 pub mod forward;
 pub mod id;
 pub mod limits;
+pub mod notice;
 pub mod pending;
 pub mod rangeset;
 pub mod rate;

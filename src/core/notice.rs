@@ -1,0 +1,171 @@
+//! What the core reports for logs and metrics.
+
+use super::clock::ClockState;
+use super::id::{Epoch, SourceId};
+use super::reading::GapRecord;
+use super::seam::DownCause;
+use super::time::Span;
+
+/// A fact that the core reports for logs and metrics. Said once per change, not
+/// once per occurrence.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Recovery found a journal that cannot be continued: a new numbering.
+    EpochStarted {
+        /// The new numbering.
+        epoch: Epoch,
+        /// Why.
+        reason: String,
+    },
+    /// A commit became durable.
+    Committed {
+        /// Entries in it.
+        entries: u64,
+        /// From asking to answer.
+        took: Span,
+    },
+    /// A commit failed; it will be tried again.
+    CommitFailed {
+        /// How often in a row.
+        attempts: u32,
+        /// What went wrong.
+        reason: String,
+        /// When it is tried again.
+        retry_in: Span,
+    },
+    /// The store works again after failed commits.
+    StoreHealed {
+        /// Failed commits in between.
+        attempts: u32,
+    },
+    /// The uplink came up.
+    LinkUp {
+        /// How long it was down; `None` at the first connection.
+        down_for: Option<Span>,
+        /// Readings that wait.
+        backlog: u64,
+        /// The broker's word.
+        session_present: bool,
+    },
+    /// The uplink went down after having been up.
+    LinkDown {
+        /// Why.
+        reason: String,
+        /// What kind of cause.
+        cause: DownCause,
+        /// Readings that wait.
+        backlog: u64,
+    },
+    /// An attempt to connect failed.
+    ConnectFailed {
+        /// How often in a row.
+        attempts: u32,
+        /// Why.
+        reason: String,
+        /// What kind of cause.
+        cause: DownCause,
+        /// When it is tried again.
+        retry_in: Span,
+        /// Readings that wait.
+        backlog: u64,
+    },
+    /// The backlog of an outage is gone.
+    BacklogDrained {
+        /// Entries sent since the link came up.
+        sent: u64,
+        /// Since the link came up.
+        took: Span,
+    },
+    /// The broker acknowledged an entry.
+    Acknowledged {
+        /// From publish to PUBACK.
+        took: Span,
+    },
+    /// The broker refuses readings of this source; they wait and are retried.
+    SourceHeld {
+        /// The source.
+        source: SourceId,
+        /// MQTT 5 reason code.
+        code: u8,
+        /// When it is tried again.
+        retry_in: Span,
+    },
+    /// The broker takes this source again.
+    SourceReleased {
+        /// The source.
+        source: SourceId,
+    },
+    /// No PUBACK for too long: the connection is given up.
+    AckTimeout {
+        /// Age of the oldest publish.
+        oldest: Span,
+    },
+    /// Readings will never arrive; a gap record says so.
+    Gap(GapRecord),
+    /// Disk space is short: what `when_full` does has begun.
+    Full {
+        /// Bytes taken.
+        used_bytes: u64,
+        /// Bytes free on the file system.
+        free_bytes: u64,
+        /// Why: which limit.
+        limit: FullCause,
+    },
+    /// There is room again.
+    Room {
+        /// Readings refused at the door meanwhile.
+        refused: u64,
+    },
+    /// Damage was found in the journal.
+    Damaged {
+        /// What and where.
+        reason: String,
+    },
+    /// Readings stamped with the flags `future` or `past`.
+    ImplausibleTime {
+        /// The source.
+        source: SourceId,
+        /// How many in this batch.
+        count: u64,
+    },
+    /// Inputs went to the quarantine.
+    Quarantined {
+        /// The source.
+        source: SourceId,
+        /// [`Refusal::kind`].
+        kind: &'static str,
+        /// The first reason of this batch.
+        reason: String,
+        /// How many of this kind in this batch.
+        count: u64,
+    },
+    /// Ingest minus event time of one reading, for the histogram.
+    Lag {
+        /// The source.
+        source: SourceId,
+        /// Least lag in the batch.
+        min: Span,
+        /// Greatest lag in the batch.
+        max: Span,
+        /// Readings in the batch.
+        count: u64,
+    },
+    /// The state of the clock changed.
+    ClockChanged {
+        /// Before.
+        from: ClockState,
+        /// Now.
+        to: ClockState,
+    },
+}
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullCause {
+    /// `max_bytes`.
+    Quota,
+    /// `reserve_free`.
+    Reserve,
+    /// The store cannot write.
+    Store,
+}
