@@ -28,6 +28,8 @@ use crate::host;
 
 /// The gateway's name in the demo.
 const GATEWAY: &str = "demo";
+/// How long the uplink is cut unless said otherwise.
+const OUTAGE: Duration = Duration::from_secs(12);
 /// Keeps what is noted per reading within some hundred megabytes.
 const READINGS_MAX: f64 = 5_000_000.0;
 
@@ -40,10 +42,10 @@ pub struct Args {
     #[arg(long = "for", value_name = "DURATION", default_value = "45s",
         value_parser = humantime::parse_duration)]
     run_for: Duration,
-    /// How long the uplink is cut in the middle of it; `0s` for not at all.
-    #[arg(long, value_name = "DURATION", default_value = "12s",
-        value_parser = humantime::parse_duration)]
-    outage: Duration,
+    /// How long the uplink is cut in the middle of it; `0s` for not at all
+    /// [default: 12s, or a third of a short run].
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    outage: Option<Duration>,
     /// Readings a second.
     #[arg(long, value_name = "N", default_value_t = 200.0)]
     rate: f64,
@@ -63,6 +65,7 @@ impl Plan {
     fn new(args: &Args) -> Result<Self, Failure> {
         let usage = |problem: &str| Err(Failure::new(Exit::Usage, problem));
         let Args { run_for, outage, rate } = *args;
+        let outage = outage.unwrap_or(OUTAGE.min(run_for / 3));
         if !(1.0..=100_000.0).contains(&rate) {
             return usage("--rate: between 1 and 100000 readings a second");
         }
@@ -169,15 +172,23 @@ listen = ""
 mod tests {
     use super::*;
 
-    fn plan(run_for_s: u64, outage_s: u64, rate: f64) -> Result<Plan, Failure> {
-        let (run_for, outage) = (Duration::from_secs(run_for_s), Duration::from_secs(outage_s));
-        Plan::new(&Args { run_for, outage, rate })
+    fn plan(run_for_s: u64, outage_s: Option<u64>, rate: f64) -> Result<Plan, Failure> {
+        let run_for = Duration::from_secs(run_for_s);
+        Plan::new(&Args { run_for, outage: outage_s.map(Duration::from_secs), rate })
     }
 
     #[test]
     fn the_outage_lies_in_the_middle() {
-        let plan = plan(45, 12, 200.0).unwrap();
+        let plan = plan(45, Some(12), 200.0).unwrap();
         assert_eq!((plan.count, plan.cut_at_s(), plan.mend_at_s()), (9_000, 16.5, 28.5));
+    }
+
+    #[test]
+    fn an_outage_that_is_not_given_fits_the_run() {
+        for (run_for_s, outage_s) in [(45, 12), (36, 12), (6, 2)] {
+            let outage = plan(run_for_s, None, 200.0).unwrap().outage;
+            assert_eq!(outage, Duration::from_secs(outage_s));
+        }
     }
 
     #[test]
@@ -185,14 +196,14 @@ mod tests {
         for (run_for_s, outage_s, rate) in
             [(10, 10, 200.0), (0, 0, 200.0), (10, 2, 0.0), (10, 2, f64::NAN), (3_600, 2, 5_000.0)]
         {
-            assert_eq!(plan(run_for_s, outage_s, rate).unwrap_err().exit, Exit::Usage);
+            assert_eq!(plan(run_for_s, Some(outage_s), rate).unwrap_err().exit, Exit::Usage);
         }
     }
 
     #[test]
     fn the_configuration_is_accepted_whatever_the_rate() {
         for rate in [1.0, 199.5, 100_000.0] {
-            let plan = plan(10, 2, rate).unwrap();
+            let plan = plan(10, Some(2), rate).unwrap();
             let config = config(&plan, Path::new("/tmp/a \"quoted\" place"), 1_883).unwrap();
             assert_eq!(config.http.listen, None);
             assert_eq!(config.gateway.data_dir, Path::new("/tmp/a \"quoted\" place"));

@@ -21,6 +21,8 @@ use crate::shell::run::{self, Running};
 
 /// Between two looks at the agent, which reports four times a second.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Seconds between two reports of the agent.
+const REPORT_EVERY_S: f64 = 0.25;
 /// After the PLC has finished: what has not arrived by then counts as missing.
 const DRAIN_WITHIN_S: f64 = 60.0;
 /// Live readings wait for their group commit, some half a second; a backlog is
@@ -194,10 +196,14 @@ impl Script {
         let outage = humantime::format_duration(self.plan.outage);
         let peak = grouped(self.depth_peak);
         let reconnect_s = self.reconnected_at_s - self.mended_at_s;
-        let drain_s = drained_at_s - self.reconnected_at_s;
+        // Reports come four times a second: shorter than that cannot be told.
+        let drain = match drained_at_s - self.reconnected_at_s {
+            ..REPORT_EVERY_S => format!("less than {REPORT_EVERY_S} s"),
+            drain_s => format!("{drain_s:.1} s"),
+        };
         self.facts.push(format!(
             "outage {outage}, {peak} readings waiting at most; \
-             back after {reconnect_s:.1} s, drained in {drain_s:.1} s"
+             back after {reconnect_s:.1} s, drained in {drain}"
         ));
     }
 
