@@ -65,7 +65,7 @@ impl Plan {
     fn new(args: &Args) -> Result<Self, Failure> {
         let usage = |problem: &str| Err(Failure::new(Exit::Usage, problem));
         let Args { run_for, outage, rate } = *args;
-        let outage = outage.unwrap_or(OUTAGE.min(run_for / 3));
+        let outage = outage.unwrap_or(OUTAGE.min(Duration::from_secs(run_for.as_secs() / 3)));
         if !(1.0..=100_000.0).contains(&rate) {
             return usage("--rate: between 1 and 100000 readings a second");
         }

@@ -25,9 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const REPORT_EVERY_S: f64 = 0.25;
 /// After the PLC has finished: what has not arrived by then counts as missing.
 const DRAIN_WITHIN_S: f64 = 60.0;
-/// Live readings wait for their group commit, some half a second; a backlog is
-/// older.
-const BACKLOG_AGE_S: f64 = 1.5;
+/// Live readings wait for their group commit, some half a second: as many
+/// seconds' worth of them are no backlog.
+const LIVE_S: f64 = 1.0;
 
 /// How far the play is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl Script {
                 self.phase("the uplink is up again: the backlog drains beside live readings")?;
                 Stage::Draining
             }
-            Stage::Draining if !has_backlog(report) => {
+            Stage::Draining if !self.has_backlog(report) => {
                 self.phase("the backlog is drained")?;
                 self.note_outage(elapsed_s);
                 Stage::Drained
@@ -218,6 +218,10 @@ impl Script {
             && accepted >= self.plan.count
             && report.journal.readings == 0
             && arrived >= accepted
+    }
+
+    fn has_backlog(&self, report: &Report) -> bool {
+        report.journal.readings as f64 > self.plan.rate * LIVE_S
     }
 
     fn snapshot(&self, report: &Report, arrived: u64) -> Snapshot {
@@ -279,8 +283,4 @@ async fn interrupted(signals: &mut Signals) {
 
 fn accepted(report: &Report) -> u64 {
     report.sources.iter().map(|source| source.accepted).sum()
-}
-
-fn has_backlog(report: &Report) -> bool {
-    report.journal.oldest_age_s.is_some_and(|age_s| age_s > BACKLOG_AGE_S)
 }

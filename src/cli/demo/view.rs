@@ -10,7 +10,7 @@ use crate::exit::Failure;
 
 /// Seconds between two progress lines where nothing can be drawn again.
 const PLAIN_EVERY_S: f64 = 5.0;
-const BAR_CELLS: usize = 24;
+const BAR_CELLS: usize = 16;
 const GREEN: &str = "\x1b[1;32m";
 const RED: &str = "\x1b[1;31m";
 const DIM: &str = "\x1b[2m";
@@ -140,13 +140,14 @@ fn block(now: &Snapshot) -> String {
     let (taken, gone) = (now.accepted_per_s, now.acknowledged_per_s);
     let mut text = String::new();
     let _ = writeln!(text, "\n  time   [{time}]  {run}");
-    let _ = writeln!(text, "  depth  [{depth}]  {waiting}, {} on disk", bytes(now.journal_bytes));
+    let _ = writeln!(text, "  depth  [{depth}]  {waiting}");
     let _ = writeln!(text, "  rates  {taken:>6.0}/s in  {gone:>6.0}/s out   uplink {}", now.uplink);
     let _ = writeln!(
         text,
-        "  sum    {:>8} accepted  {:>8} at the subscriber",
+        "  sum    {:>9} accepted  {:>9} at the subscriber   {} on disk",
         grouped(now.accepted),
-        grouped(now.arrived)
+        grouped(now.arrived),
+        bytes(now.journal_bytes)
     );
     text
 }
@@ -234,9 +235,9 @@ mod tests {
 
     #[test]
     fn a_bar_keeps_its_length() {
-        for (part, whole, full) in [(0.0, 0.0, 0), (1.0, 2.0, 12), (9.0, 2.0, 24)] {
+        for (part, whole, full) in [(0.0, 0.0, 0), (1.0, 2.0, 8), (9.0, 2.0, 16)] {
             let bar = bar(part, whole);
-            assert_eq!((bar.len(), bar.matches('#').count()), (24, full));
+            assert_eq!((bar.len(), bar.matches('#').count()), (16, full));
         }
     }
 
