@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ages::Ages;
 use super::books::Books;
 use super::buffer::{Admission, Bounds, Buffer};
 use super::clock::ClockState;
@@ -49,6 +50,7 @@ pub struct Agent {
     unsaved_since: Option<MonoTime>,
     clock: Option<ClockState>,
     drain: Option<Drain>,
+    ages: Ages,
     accept_rate: Rate,
     ack_rate: Rate,
     refused_since_full: u64,
@@ -106,6 +108,7 @@ impl Agent {
             unsaved_since: None,
             clock: None,
             drain: None,
+            ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
             ack_rate: Rate::default(),
             refused_since_full: 0,

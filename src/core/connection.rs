@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_accepted_and_dropped_does_not_reset_the_backoff() {
+    fn m_05_a_connection_that_is_accepted_and_dropped_does_not_reset_the_backoff() {
         let mut connection = Connection::new(BACKOFF, at(0));
         let mut now = at(0);
         let mut waits = Vec::new();

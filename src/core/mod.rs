@@ -4,6 +4,7 @@
 //! the same effects, on a Pi and in the simulator.
 
 pub mod agent;
+pub mod ages;
 pub mod backoff;
 pub mod books;
 pub mod buffer;

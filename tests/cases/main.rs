@@ -1,4 +1,10 @@
 //! The field cases, one file per area, by their id.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../support/mod.rs"]
+mod support;
+
+mod agent;
 mod json;
+mod ops;
+mod uplink;

@@ -159,6 +159,12 @@ impl Agent {
         assert_eq!(done.commit.first, self.durable, "commits follow each other without a hole");
         self.durable = done.commit.first.plus(entries.len() as u64);
         self.books.committed(&done.commit.meta);
+        let event_times =
+            entries.iter().filter_map(|entry| Some(entry.reading()?.stamp.event_time));
+        if let Some(earliest) = event_times.min() {
+            self.ages.grew(self.durable.0, earliest);
+        }
+        self.ages.done_below(self.forward.done().frontier());
         if self.connection.is_up() {
             self.forward.offer(done.commit.first, entries);
         }

@@ -29,7 +29,13 @@ impl Agent {
             sources: sources.collect(),
             backlog,
             uncommitted: self.pending.uncommitted() as u64,
-            oldest_event: contents.map(|range| range.earliest).min().filter(|_| backlog > 0),
+            // What was there before this start has no marks: then the segments
+            // it lies in tell, which may be earlier.
+            oldest_event: self
+                .ages
+                .oldest(frontier.0)
+                .or_else(|| contents.map(|range| range.earliest).min())
+                .filter(|_| backlog > 0),
             segments: self.buffer.segments().len(),
             disk: self.buffer.disk(),
             full: self.buffer.full(),

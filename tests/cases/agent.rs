@@ -1,0 +1,109 @@
+//! A real agent beside a scripted broker, for the cases of this area.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::broker::{Log, ScriptedBroker};
+use crate::support::feeder::Feeder;
+use crate::support::process::{self, Process, free_port};
+use crate::support::script::Script;
+
+/// Far beyond what anything here takes.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
+
+pub(crate) struct Plant {
+    folder: TempDir,
+    pub(crate) broker: ScriptedBroker,
+    pub(crate) config: PathBuf,
+    ports: BTreeMap<String, u16>,
+    running: Option<Process>,
+}
+
+impl Plant {
+    /// A broker, and an agent with these `listen` sources that runs.
+    pub(crate) async fn start(script: Script, uplink: &str, sources: &[&str]) -> Self {
+        let broker = ScriptedBroker::start(script).await;
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("tidegate.toml");
+        let mut text = format!(
+            "[gateway]\nid = \"gw\"\ndata_dir = \"{}/data\"\n[http]\nlisten = \"\"\n[journal]\n\
+             commit_interval = \"50ms\"\n[[uplink]]\nurl = \"mqtt://127.0.0.1:{}\"\n\
+             reconnect_max = \"1s\"\n{uplink}\n",
+            folder.path().display(),
+            broker.port()
+        );
+        let mut ports = BTreeMap::new();
+        for source in sources {
+            let port = free_port();
+            ports.insert((*source).to_owned(), port);
+            let _ = write!(
+                text,
+                "[[source]]\nname = \"{source}\"\ntype = \"listen\"\n\
+                 address = \"127.0.0.1:{port}\"\nacknowledge = true\n"
+            );
+        }
+        std::fs::write(&config, text).unwrap();
+        let mut plant = Self { folder, broker, config, ports, running: None };
+        plant.run();
+        plant
+    }
+
+    pub(crate) fn run(&mut self) {
+        self.running = Some(process::agent(&self.config, &self.folder.path().join("log")));
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.running.take().unwrap().kill();
+    }
+
+    /// SIGTERM; the exit code.
+    pub(crate) fn stop(&mut self) -> Option<i32> {
+        self.running.take().unwrap().stop()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    pub(crate) fn feed(&self, source: &str, count: u64) -> Feeder {
+        Feeder::start(self.ports[source], source, count)
+    }
+
+    /// A connection of one's own, once the agent listens.
+    pub(crate) fn connect(&self, source: &str) -> TcpStream {
+        self.status();
+        TcpStream::connect(("127.0.0.1", self.ports[source])).unwrap()
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        process::status(&self.config)
+    }
+
+    /// Waits until the status is as wanted.
+    pub(crate) fn wait_for_status(&self, fact: &str, is_so: impl Fn(&Value) -> bool) {
+        process::wait(fact, || is_so(&self.status()));
+    }
+
+    pub(crate) async fn wait(&self, is_so: impl Fn(&Log) -> bool) {
+        self.broker.wait_for(is_so, DEADLINE).await;
+    }
+}
+
+/// The numbers of one source's readings, as they appeared on the wire.
+pub(crate) fn numbers(log: &Log, source: &str) -> Vec<u64> {
+    let topic = format!("tidegate/gw/readings/{source}");
+    let of_source = log.publishes.iter().filter(|publish| publish.topic == topic);
+    of_source.filter_map(|publish| publish.json()["value"].as_u64()).collect()
+}
+
+/// Without repeats, in the order of first appearance.
+pub(crate) fn first_seen(log: &Log, source: &str) -> Vec<u64> {
+    let mut seen = std::collections::BTreeSet::new();
+    numbers(log, source).into_iter().filter(|number| seen.insert(*number)).collect()
+}
