@@ -72,3 +72,40 @@ async fn o_04_an_outage_is_said_at_its_start_and_its_end() {
     assert_eq!(count("the backlog is drained"), 1, "{log}");
     assert!(log.lines().count() < 15, "no line a record:\n{log}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o_05_b_04_at_the_quota_the_oldest_go_and_gap_records_name_every_one() {
+    const COUNT: u64 = 150_000;
+    let mut plant = Plant::start(Script::default(), "", &["in"]).await;
+    plant.status();
+    assert_eq!(plant.stop(), Some(0));
+    plant.broker.refuse(true);
+    let config = std::fs::read_to_string(&plant.config).unwrap();
+    let small = "commit_interval = \"50ms\"\nmax_bytes = \"1MiB\"\nsegment_bytes = \"128KiB\"";
+    let config = config.replace("commit_interval = \"50ms\"", small);
+    std::fs::write(&plant.config, config).unwrap();
+    plant.run();
+    plant.feed("in", COUNT).join();
+    let books = plant.status()["sources"][0].clone();
+    assert!(books["evicted"].as_u64().unwrap() > 0, "{books}");
+    plant.broker.refuse(false);
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    let log = plant.broker.log();
+    let mut covered = std::collections::BTreeSet::new();
+    for seen in log.publishes.iter().filter(|seen| seen.topic == "tidegate/gw/readings/in") {
+        assert!(covered.insert(seen.json()["seq"].as_u64().unwrap()), "sent twice");
+    }
+    let mut evicted = std::collections::BTreeSet::new();
+    for gap in log.publishes.iter().filter(|seen| seen.topic == "tidegate/gw/gaps/in") {
+        let gap = gap.json();
+        assert_eq!(gap["reason"], "evicted");
+        let (first, last) = (gap["first_seq"].as_u64().unwrap(), gap["last_seq"].as_u64().unwrap());
+        evicted.extend(first..=last);
+    }
+    assert!(covered.is_disjoint(&evicted), "delivered and written off");
+    assert_eq!(evicted.first(), Some(&1), "the oldest go first");
+    let books = plant.status()["sources"][0].clone();
+    assert_eq!(books["evicted"].as_u64(), Some(evicted.len() as u64));
+    covered.extend(evicted);
+    assert_eq!(covered, (1..=COUNT).collect());
+}
