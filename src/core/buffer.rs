@@ -6,9 +6,9 @@
 //! records, and only after that commit is the folder removed. A crash in between
 //! finds either the readings or the record of their loss, never neither.
 
-use super::agent::WhenFull;
 use super::id::{Epoch, Offset, SegmentId, SourceId};
 use super::seam::{DiskFacts, FullCause, SegmentInfo};
+use super::settings::WhenFull;
 
 /// What happens to readings at the door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The uplink's connection: when to try, when to give up, how long to wait.
 
-use super::agent::LinkState;
 use super::backoff;
 use super::seam::DownCause;
+use super::status::LinkState;
 use super::time::{MonoTime, Span};
 
 /// A connection that lived this long has proved itself: the next attempt after

@@ -1,9 +1,9 @@
 //! A reading and the clock at its arrival become a stamp: whose time it is, how
 //! good, and what to be wary of.
 
-use super::agent::{OnBadTime, SourceSettings};
 use super::clock::ClockReading;
 use super::reading::{Arrival, DeviceTime, Flags, Origin, Stamp};
+use super::settings::{OnBadTime, SourceSettings};
 
 /// What stamping decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
