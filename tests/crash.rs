@@ -268,7 +268,12 @@ fn damaged_files_cost_no_more_than_their_segment() {
 
     let mut draws = 11;
     let (mut losses, mut new_epochs) = (0, 0);
-    for case in 0..40 {
+    for case in 0..200 {
+        // Where sled puts its bytes varies a little from run to run: forty cases,
+        // and as many more as it takes until enough of them hurt.
+        if case >= 40 && losses >= 10 && new_epochs >= 2 {
+            break;
+        }
         let dir = tempfile::tempdir().unwrap();
         copy_folder(base.path(), dir.path());
         // Every other time a sled log, the rest whatever there is.
