@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::file::{Book, Section, Wrong};
@@ -367,7 +366,6 @@ fn http(section: Section<'_>) -> Http {
             Wrong::new(what, "write it like \"127.0.0.1:9180\", or \"\" for none")
         }),
     });
-    let token_file: Option<PathBuf> = section.read("token_file", None, value::optional_path);
     if listen.is_some_and(|address| !address.ip().is_loopback()) {
         section.problem(
             "listen",
@@ -376,5 +374,5 @@ fn http(section: Section<'_>) -> Http {
         );
     }
     section.refuse_unknown();
-    Http { listen, token_file }
+    Http { listen }
 }

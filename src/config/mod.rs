@@ -308,8 +308,6 @@ impl fmt::Display for Pointer {
 pub struct Http {
     /// Where status and metrics are served; `None` turns them off.
     pub listen: Option<SocketAddr>,
-    /// The file with the token that clients must show, if they must.
-    pub token_file: Option<PathBuf>,
 }
 
 /// One thing that is wrong with a file.

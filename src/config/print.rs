@@ -77,7 +77,6 @@ pub(super) fn print(config: &Config) -> String {
     page.head("[http]");
     let listen = config.http.listen.map(|address| address.to_string());
     page.text("listen", &listen.unwrap_or_default());
-    page.path("token_file", config.http.token_file.as_ref());
     page.0
 }
 

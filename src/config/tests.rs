@@ -115,10 +115,13 @@ fn syntax_errors_have_their_line() {
 
 #[test]
 fn keys_without_a_near_one_are_answered_with_the_known_ones() {
-    check(
-        "[http]\ncolour = 1",
-        "t.toml:7: http.colour: unknown key; known here: listen, token_file",
-    );
+    check("[http]\ncolour = 1", "t.toml:7: http.colour: unknown key; known here: listen");
+}
+
+#[test]
+fn a_token_that_nothing_would_ask_for_is_refused() {
+    let expected = "t.toml:7: http.token_file: unknown key; known here: listen";
+    check("[http]\ntoken_file = \"/etc/token\"", expected);
 }
 
 #[test]

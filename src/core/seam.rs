@@ -133,7 +133,8 @@ pub struct DiskFacts {
     pub used_bytes: u64,
     /// What the file system has left for this process, in bytes.
     pub free_bytes: u64,
-    /// Bytes this process has written to the data directory since it started.
+    /// Bytes this process has handed to the journal's engine and its own files
+    /// since it started. The disk sees more: the engine pads and indexes.
     pub written_bytes: u64,
 }
 

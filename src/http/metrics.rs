@@ -73,7 +73,11 @@ impl Metrics {
             quarantined: add(r, "readings_quarantined", "Inputs that became no readings"),
             implausible: add(r, "future_rejected", "Event times flagged as future or past"),
             reconnects: add(r, "uplink_reconnects", "Connections after the first"),
-            written_bytes: add(r, "journal_written_bytes", "Bytes written to the data directory"),
+            written_bytes: add(
+                r,
+                "journal_written_bytes",
+                "Bytes handed to the journal's engine; the disk sees more",
+            ),
             journal_bytes: add(r, "journal_bytes", "Bytes the data directory takes"),
             journal_readings: add(r, "journal_readings", "Readings not yet acknowledged"),
             journal_oldest_age: add(r, "journal_oldest_age_seconds", "Age of the oldest of them"),

@@ -89,7 +89,8 @@ pub struct Journal {
     pub free_bytes: u64,
     /// Bytes of the file system that are never used.
     pub reserve_free: u64,
-    /// Bytes written since the agent started.
+    /// Bytes handed to the journal's engine since the agent started; the disk
+    /// sees more.
     pub written_bytes: u64,
     /// Segments on disk.
     pub segments: usize,
