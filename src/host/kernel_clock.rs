@@ -5,25 +5,13 @@
 //! core's work (`core::clock::quality`).
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::core::clock::{ClockReading, ClockSource, ClockState, KernelClock};
-use crate::core::id::BootId;
+use crate::core::clock::kernel::KernelClock;
 use crate::core::reading::Arrival;
 use crate::core::seam::Now;
-use crate::core::time::{IngestTime, MaxError, MonoTime, Span, TimebaseId};
-
-/// How long an answer of `adjtimex` is used.
-const SAMPLE_INTERVAL: Span = Span::from_secs(1);
-
-/// At this `esterror` nobody has ever set one.
-const ESTIMATE_UNSET_US: i64 = 16_000_000;
-
-/// `STA_NANO` of `linux/timex.h`: `offset` is in nanoseconds.
-const STA_NANO: i32 = 0x2000;
+use crate::core::time::{IngestTime, MonoTime};
 
 /// Nanoseconds since boot, suspend included.
 pub fn mono() -> MonoTime {
@@ -39,85 +27,30 @@ fn nanoseconds(time: Timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// The machine's clocks, with the kernel's word on them. Shared by the driver
-/// and every source.
-#[derive(Debug)]
-pub struct HostClock {
-    boot: BootId,
-    sample: Mutex<Option<Sample>>,
-    said_unreadable: AtomicBool,
-}
-
-/// The newest answer of `adjtimex`, judged.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    taken: MonoTime,
-    source: ClockSource,
-    state: ClockState,
-    max_error: Option<MaxError>,
-}
+/// The machine's clocks. Shared by the driver and every source.
+#[derive(Debug, Default)]
+pub struct HostClock;
 
 impl HostClock {
-    /// The clocks of this run of the machine.
-    pub fn new(boot: BootId) -> Self {
-        Self { boot, sample: Mutex::new(None), said_unreadable: AtomicBool::new(false) }
+    /// The clocks of this machine.
+    pub fn new() -> Self {
+        Self
     }
 
     /// One look at everything.
     pub fn now(&self) -> Now {
         let mono = mono();
         let wall = wall();
-        let Sample { source, state, max_error, .. } = self.sample(mono);
-        let timebase = TimebaseId(1);
-        Now {
-            mono,
-            clock: ClockReading { wall, source, state, max_error, timebase, boot: self.boot },
-        }
+        let raw = nanoseconds(clock_gettime(ClockId::MonotonicRaw));
+        let slewed = nanoseconds(clock_gettime(ClockId::Monotonic));
+        let suspended = (mono.ns() as i64 - slewed).max(0);
+        Now { mono, wall, raw_ns: raw as u64, suspended_ns: suspended as u64, span_ns: 0 }
     }
 
     /// The arrival of something just now.
     pub fn arrival(&self) -> Arrival {
-        Arrival { ingest: wall(), uptime: mono() }
-    }
-
-    fn sample(&self, now: MonoTime) -> Sample {
-        // A panic while the lock is held cannot leave a half-written sample.
-        let mut cached = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
-        match *cached {
-            Some(sample) if now.since(sample.taken) < SAMPLE_INTERVAL => sample,
-            _ => *cached.insert(self.take_sample(now)),
-        }
-    }
-
-    fn take_sample(&self, taken: MonoTime) -> Sample {
-        match kernel_clock() {
-            Ok(kernel) => {
-                let (state, max_error) = kernel.judge();
-                Sample { taken, source: discipline(&kernel, state), state, max_error }
-            }
-            Err(error) => {
-                if !self.said_unreadable.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(
-                        %error,
-                        "adjtimex cannot be read: the clock counts as unsynchronized"
-                    );
-                }
-                let (source, state) = (ClockSource::Unknown, ClockState::Unsynchronized);
-                Sample { taken, source, state, max_error: None }
-            }
-        }
-    }
-}
-
-/// Who disciplines the clock, as far as the kernel's values show: phc2sys and
-/// ptp4l never touch `esterror`, every NTP daemon sets it.
-fn discipline(kernel: &KernelClock, state: ClockState) -> ClockSource {
-    if !state.is_trusted() {
-        ClockSource::Unknown
-    } else if kernel.est_error_us >= ESTIMATE_UNSET_US {
-        ClockSource::Ptp
-    } else {
-        ClockSource::Ntp
+        let now = self.now();
+        Arrival { ingest: now.wall, uptime: now.uptime() }
     }
 }
 
@@ -125,67 +58,42 @@ fn discipline(kernel: &KernelClock, state: ClockState) -> ClockSource {
 ///
 /// # Errors
 /// A sandbox forbids the call (`EPERM`, `ENOSYS`).
-pub fn kernel_clock() -> io::Result<KernelClock> {
-    let timex = adjtimex()?;
+pub fn sample() -> io::Result<KernelClock> {
+    let (code, timex) = adjtimex()?;
     // `c_long` has 32 bits on ARMv7.
-    let (max_error_us, est_error_us, offset) =
-        (timex.maxerror as i64, timex.esterror as i64, timex.offset as i64);
-    let unit_ns = if timex.status & STA_NANO != 0 { 1 } else { 1_000 };
-    let offset_ns = offset.saturating_mul(unit_ns);
-    Ok(KernelClock { max_error_us, est_error_us, offset_ns, status: timex.status })
+    Ok(KernelClock {
+        code,
+        status: timex.status,
+        max_error_us: timex.maxerror as i64,
+        est_error_us: timex.esterror as i64,
+        offset: timex.offset as i64,
+        freq: timex.freq as i64,
+        tick: timex.tick as i64,
+        tai: timex.tai as i32,
+    })
 }
 
 #[expect(unsafe_code, reason = "the C library's only door to the kernel's clock quality")]
-fn adjtimex() -> io::Result<libc::timex> {
+fn adjtimex() -> io::Result<(i32, libc::timex)> {
     // SAFETY: `timex` is plain numbers, for which all zeros are a valid value;
     // `modes` = 0 asks the kernel to change nothing.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live, writable `timex` of the C library's own
     // layout; the call keeps no reference to it.
-    if unsafe { libc::adjtimex(&raw mut timex) } >= 0 {
-        return Ok(timex);
+    let code = unsafe { libc::adjtimex(&raw mut timex) };
+    if code >= 0 {
+        return Ok((code, timex));
     }
     let refused = io::Error::last_os_error();
     // musl goes through `clock_adjtime`, which some sandboxes forbid while they
     // allow `adjtimex` itself. With 32-bit musl the layouts differ.
     #[cfg(not(all(target_env = "musl", target_pointer_width = "32")))]
-    // SAFETY: as above; here the C library's layout is the kernel's.
-    if unsafe { libc::syscall(libc::SYS_adjtimex, &raw mut timex) } >= 0 {
-        return Ok(timex);
+    {
+        // SAFETY: as above; here the C library's layout is the kernel's.
+        let code = unsafe { libc::syscall(libc::SYS_adjtimex, &raw mut timex) };
+        if code >= 0 {
+            return Ok((code as i32, timex));
+        }
     }
     Err(refused)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kernel(est_error_us: i64) -> KernelClock {
-        KernelClock { max_error_us: 500, est_error_us, offset_ns: 0, status: 0 }
-    }
-
-    #[test]
-    fn monotonic_time_goes_on_and_wall_time_is_after_2020() {
-        let clock = HostClock::new(BootId([7; 16]));
-        let first = clock.now();
-        let second = clock.now();
-        assert!(second.mono >= first.mono && first.mono > MonoTime::from_ns(0));
-        assert!(first.clock.wall > IngestTime::from_unix_ns(1_577_836_800_000_000_000));
-        assert_eq!(first.clock.boot, BootId([7; 16]));
-    }
-
-    #[test]
-    fn a_bound_is_given_exactly_when_the_clock_is_trusted() {
-        let reading = HostClock::new(BootId::default()).now().clock;
-        assert_eq!(reading.state.is_trusted(), reading.max_error.is_some());
-    }
-
-    #[test]
-    fn the_source_is_named_by_what_the_daemons_leave_behind() {
-        let synchronized = ClockState::Synchronized;
-        assert_eq!(discipline(&kernel(80), synchronized), ClockSource::Ntp);
-        assert_eq!(discipline(&kernel(0), synchronized), ClockSource::Ntp);
-        assert_eq!(discipline(&kernel(16_000_000), synchronized), ClockSource::Ptp);
-        assert_eq!(discipline(&kernel(80), ClockState::Unsynchronized), ClockSource::Unknown);
-    }
 }
