@@ -250,6 +250,16 @@ impl Forward {
         self.ready_end = first.plus(entries.len() as u64);
     }
 
+    /// Whether everything durable has been published on this connection.
+    pub fn is_caught_up(&self, durable: Offset) -> bool {
+        self.ready.is_empty() && self.fetching.is_none() && self.ready_end >= durable
+    }
+
+    /// One past the last entry that was taken up.
+    pub fn taken_up(&self) -> Offset {
+        self.ready_end
+    }
+
     /// A PUBACK came.
     pub fn puback(&mut self, id: PublishId, code: u8, now: MonoTime) -> Verdict {
         let Some(flight) = self.inflight.remove(&id) else { return Verdict::Unknown };

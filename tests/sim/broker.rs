@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate::core::clock::Correction;
 use tidegate::core::id::{Epoch, PublishId, Seq, SourceId};
 use tidegate::core::reading::{Entry, GapRecord, Record};
 use tidegate::core::seam::{DownCause, Frontier, LinkEvent, Publish, PublishBody};
@@ -18,6 +19,7 @@ pub struct Received {
     pub order: BTreeMap<(SourceId, Epoch), Vec<Seq>>,
     pub gaps: Vec<GapRecord>,
     pub frontiers: Vec<Frontier>,
+    pub corrections: Vec<Correction>,
     pub copies: u64,
 }
 
@@ -100,6 +102,10 @@ impl Broker {
         match body {
             PublishBody::Entry(Entry::Reading(record)) => self.receive_reading(record),
             PublishBody::Entry(Entry::Gap(gap)) => self.received.gaps.push(gap),
+            PublishBody::Entry(Entry::Correction(correction)) => {
+                self.received.corrections.push(correction);
+            }
+            PublishBody::Entry(Entry::Clock(_)) => {}
             PublishBody::Frontier(frontier) => self.received.frontiers.push(frontier),
             PublishBody::Status(_) => {}
         }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::core::id::{Epoch, Seq, SourceId};
-use tidegate::core::reading::{Entry, Value};
+use tidegate::core::clock::{ClockState, seal};
+use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
+use tidegate::core::reading::{Entry, Origin, Record, Value};
 
 use crate::broker::Received;
 use crate::world::{INFLIGHT_MAX, World};
@@ -18,7 +19,26 @@ pub fn after_step(world: &World) {
 }
 
 pub fn is_durable_before_publish(world: &World, entry: &Entry) {
-    assert!(world.disk.is_flushed(entry), "published before it was flushed: {entry:?}");
+    let Entry::Reading(record) = entry else {
+        assert!(world.disk.is_flushed(entry), "published before it was flushed: {entry:?}");
+        return;
+    };
+    let stored = world.disk.find(|offset, entry| {
+        let stored = entry.reading()?;
+        let is_it = (&stored.source, stored.epoch, stored.seq)
+            == (&record.source, record.epoch, record.seq);
+        is_it.then(|| (offset, stored.clone()))
+    });
+    let Some((offset, stored)) = stored else {
+        panic!("published before it was flushed: {entry:?}");
+    };
+    if seal::is_open(&stored.stamp) {
+        let sealed = world.disk.flushed_meta().map_or(Offset(0), |meta| meta.sealed);
+        assert!(offset < sealed, "published before its time was final: {entry:?}");
+        assert_eq!(Record { stamp: record.stamp, ..stored }, *record);
+    } else {
+        assert_eq!(stored, *record);
+    }
 }
 
 pub fn is_durable_before_receipt(world: &World, source: usize, numbers: &[i64]) {
@@ -53,6 +73,7 @@ pub fn at_rest(world: &World) {
         assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);
     }
     frontiers_hold(world);
+    times_hold(world);
 }
 
 /// Delivered numbers and gap records together cover 1..=n without overlap;
@@ -92,5 +113,74 @@ fn frontiers_hold(world: &World) {
         let gaps: u64 =
             world.broker.received.gaps.iter().filter(|gap| gap.source == key.0).count() as u64;
         assert!(through.0 <= known || gaps > 0, "{frontier:?} is beyond what arrived");
+    }
+}
+
+/// What the seeds together have shown, so that no rule holds for want of cases.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown {
+    pub restamped: u64,
+    pub bounded: u64,
+    pub corrected: u64,
+    pub holdover: u64,
+}
+
+impl Shown {
+    pub fn with(self, other: Shown) -> Shown {
+        Shown {
+            restamped: self.restamped + other.restamped,
+            bounded: self.bounded + other.bounded,
+            corrected: self.corrected + other.corrected,
+            holdover: self.holdover + other.holdover,
+        }
+    }
+}
+
+/// For every reading with an error bound, event time is within it of the truth;
+/// those that left without one have a correction for which the same holds.
+fn times_hold(world: &World) {
+    for record in world.broker.received.readings.values() {
+        let stamp = &record.stamp;
+        if stamp.origin == Origin::Device {
+            // Devices are right here, or fifteen minutes ahead and found out.
+            continue;
+        }
+        let truth_ns = world.machine.arrivals[&(stamp.boot.0, stamp.uptime.ns())];
+        let Some(bound) = stamp.max_error else {
+            is_corrected(world, record, truth_ns);
+            continue;
+        };
+        let off_ns = stamp.event_time.unix_ns().abs_diff(truth_ns);
+        assert!(off_ns <= bound.ns(), "{off_ns} ns off: {record:#?}");
+    }
+}
+
+fn is_corrected(world: &World, record: &Record, truth_ns: i64) {
+    let stamp = &record.stamp;
+    assert!(!stamp.state.is_trusted(), "trusted without a bound: {record:#?}");
+    let newest = world.broker.received.corrections.iter().rev().find(|correction| {
+        correction.source == record.source
+            && correction.epoch == record.epoch
+            && (correction.first_seq..=correction.last_seq).contains(&record.seq)
+            && (correction.boot, correction.timebase) == (stamp.boot, stamp.timebase)
+    });
+    let Some(correction) = newest else {
+        panic!("left without a bound and has no correction: {record:#?}");
+    };
+    let corrected = stamp.event_time + correction.shift;
+    let off_ns = corrected.unix_ns().abs_diff(truth_ns);
+    assert!(off_ns <= correction.max_error.ns(), "{off_ns} ns off by {correction:#?}: {record:#?}");
+}
+
+/// What one run has shown of times.
+pub fn shown(world: &World) -> Shown {
+    let readings = || world.broker.received.readings.values();
+    let count =
+        |is: &dyn Fn(&Record) -> bool| readings().filter(|record| is(record)).count() as u64;
+    Shown {
+        restamped: count(&|record| record.stamp.origin == Origin::Restamped),
+        bounded: count(&|record| record.stamp.origin == Origin::Bounded),
+        corrected: world.broker.received.corrections.len() as u64,
+        holdover: count(&|record| record.stamp.state == ClockState::Holdover),
     }
 }

@@ -69,6 +69,16 @@ impl Disk {
         self.segments.iter().rev().any(|segment| segment.entries.values().rev().any(&is_wanted))
     }
 
+    pub fn find<T>(&self, mut wanted: impl FnMut(Offset, &Entry) -> Option<T>) -> Option<T> {
+        let segments = self.segments.iter().rev();
+        let mut entries = segments.flat_map(|segment| segment.entries.iter().rev());
+        entries.find_map(|(offset, entry)| wanted(*offset, entry))
+    }
+
+    pub fn flushed_meta(&self) -> Option<&Meta> {
+        self.meta.as_ref()
+    }
+
     pub fn rot(&mut self, rng: &mut Rng) {
         let sealed: Vec<Offset> = self
             .segments

@@ -17,6 +17,8 @@ pub struct Source {
     series: Arc<Series>,
     next: i64,
     pub limit: i64,
+    /// Its device has no clock at all.
+    is_deaf: bool,
     /// Sent, not yet receipted: receipt and the numbers it covers.
     pub waiting: VecDeque<(ReceiptId, Vec<i64>)>,
     /// To be sent again before anything new.
@@ -33,15 +35,21 @@ impl Source {
             series: Arc::new(series),
             next: 1,
             limit,
+            is_deaf: name == "pump",
             waiting: VecDeque::new(),
             again: VecDeque::new(),
             durable: Vec::new(),
         }
     }
 
-    pub fn batch(&mut self, rng: &mut Rng, arrival: Arrival, receipt: ReceiptId) -> Option<Batch> {
+    pub fn batch(
+        &mut self,
+        rng: &mut Rng,
+        (arrival, truth_ns): (Arrival, i64),
+        receipt: ReceiptId,
+    ) -> Option<Batch> {
         let numbers = self.again.pop_front().or_else(|| self.fresh(rng))?;
-        let readings = numbers.iter().map(|n| self.reading(*n, rng, &arrival)).collect();
+        let readings = numbers.iter().map(|n| self.reading(*n, rng, truth_ns)).collect();
         self.waiting.push_back((receipt, numbers));
         let (source, receipt) = (self.id.clone(), Some(receipt));
         Some(Batch { source, arrival, readings, refused: Vec::new(), receipt })
@@ -71,17 +79,17 @@ impl Source {
         (!numbers.is_empty()).then_some(numbers)
     }
 
-    fn reading(&self, n: i64, rng: &mut Rng, arrival: &Arrival) -> Reading {
+    fn reading(&self, n: i64, rng: &mut Rng, truth_ns: i64) -> Reading {
         let disorder_ns = rng.between(0, 5_000_000_000) as i64;
         let future_ns = if rng.chance(1) { 900_000_000_000 } else { 0 };
-        let at = EventTime::from_unix_ns(arrival.ingest.unix_ns() - disorder_ns + future_ns);
+        let at = EventTime::from_unix_ns(truth_ns - disorder_ns + future_ns);
         let device_time = Some(DeviceTime { at, utc_offset_s: None, flags: Flags::NONE });
         Reading {
             series: self.series.clone(),
             value: Value::I64(n),
             quality: Quality::Good,
             quality_detail: None,
-            device_time: device_time.filter(|_| !rng.clone().chance(10)),
+            device_time: device_time.filter(|_| !self.is_deaf && rng.chance(50)),
             id: None,
         }
     }

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 
 use tidegate::core::agent::{Agent, Settings, SourceSettings, WhenFull};
-use tidegate::core::clock::{ClockReading, ClockSource, ClockState};
-use tidegate::core::id::{BootId, ReceiptId};
-use tidegate::core::reading::{Arrival, Entry};
+use tidegate::core::clock::ClockSettings;
+use tidegate::core::id::ReceiptId;
+use tidegate::core::reading::Entry;
 use tidegate::core::seam::{
     Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Now, Outcome, Publish, PublishBody,
     StoreEvent,
 };
-use tidegate::core::time::{IngestTime, MaxError, MonoTime, Span, TimebaseId};
+use tidegate::core::time::Span;
 
 use crate::broker::Broker;
 use crate::checker;
+use crate::clock::Machine;
 use crate::disk::Disk;
 use crate::rng::Rng;
 use crate::source::Source;
 
-const EPOCH_NS: i64 = 1_796_000_000_000_000_000;
 pub const INFLIGHT_MAX: usize = 20;
 
 /// A bug planted into the world, which the checker must find.
@@ -29,6 +29,8 @@ pub enum Planted {
     Nothing,
     /// The store answers before it has flushed: sled's `flush` without the sync.
     AnswersBeforeFlush,
+    /// The time server is wrong by more than it says.
+    LyingServer,
 }
 
 #[derive(Clone, Debug)]
@@ -49,8 +51,11 @@ enum Happening {
     Arrives(u64, Publish),
     Deadline,
     Crash,
+    Reboot,
     Rot,
     Cut,
+    Clock,
+    ClockFault,
 }
 
 pub struct World {
@@ -59,6 +64,7 @@ pub struct World {
     pub agent: Agent,
     pub disk: Disk,
     pub broker: Broker,
+    pub machine: Machine,
     pub sources: Vec<Source>,
     pub now_us: u64,
     pub has_faults: bool,
@@ -78,16 +84,28 @@ impl World {
             .map(|i| Source::new(["press", "oven", "pump"][i], rng.between(100, 400) as i64))
             .collect();
         let disk = Disk::default();
-        let now = now_at(0);
+        let mut machine = Machine::new(&mut rng);
+        machine.has_server = rng.chance(60);
+        if scenario.planted == Planted::LyingServer {
+            machine.lie_ns = 300_000_000;
+        }
+        let now = machine.now(0);
         let mut effects = Vec::new();
-        let agent =
-            Agent::new(settings(&scenario), disk.recover(), rng.next() as u32, &now, &mut effects);
+        let agent = Agent::new(
+            settings(&scenario),
+            disk.recover(),
+            machine.facts_of_boot(),
+            rng.next() as u32,
+            &now,
+            &mut effects,
+        );
         let mut world = Self {
             scenario,
             rng,
             agent,
             disk,
             broker: Broker::default(),
+            machine,
             sources,
             now_us: 0,
             has_faults: true,
@@ -104,6 +122,8 @@ impl World {
             world.after(1_000 * source as u64, Happening::Source(source));
         }
         world.schedule_fault();
+        world.schedule_clock_fault();
+        world.after(0, Happening::Clock);
         world.turn(None);
         world
     }
@@ -115,7 +135,7 @@ impl World {
                 break;
             }
             let Some((life, happening)) = self.queue.remove(&(at, order)) else { break };
-            self.now_us = at;
+            self.now_us = self.now_us.max(at);
             self.steps += 1;
             if life == self.life {
                 self.happen(happening);
@@ -126,7 +146,13 @@ impl World {
     }
 
     pub fn now(&self) -> Now {
-        now_at(self.now_us)
+        self.machine.clone().now(self.now_us)
+    }
+
+    /// The faults are over: everything works from now on.
+    pub fn heal(&mut self) {
+        self.has_faults = false;
+        self.machine.has_server = true;
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -145,6 +171,19 @@ impl World {
                 self.turn(None);
             }
             Happening::Crash => self.crash(),
+            Happening::Reboot => {
+                self.now_us += self.rng.between(0, 20_000_000);
+                self.machine.boot(self.now_us, &mut self.rng);
+                self.now_us += self.rng.between(100_000, 3_000_000);
+                self.crash();
+            }
+            Happening::Clock => {
+                let facts = self.machine.facts(self.now_us);
+                let delay_us = self.rng.between(900_000, 1_100_000);
+                self.after(delay_us, Happening::Clock);
+                self.turn(Some(Input::Clock(facts)));
+            }
+            Happening::ClockFault => self.clock_fault(),
             Happening::Rot => {
                 self.disk.rot(&mut self.rng);
                 self.schedule_fault();
@@ -160,14 +199,17 @@ impl World {
     }
 
     fn turn(&mut self, input: Option<Input>) {
-        let now = self.now();
+        let now = self.machine.now(self.now_us);
         let mut effects = Vec::new();
         if let Some(input) = input {
             self.agent.handle(&now, input, &mut effects);
         }
         self.agent.end_turn(&now, &mut effects);
         self.carry_out(effects);
-        let deadline_us = self.agent.next_deadline().map(|at| at.ns().div_ceil(1_000));
+        let wait_us = |at: tidegate::core::time::MonoTime| {
+            u64::try_from(at.since(now.mono).ns()).unwrap_or(0).div_ceil(1_000)
+        };
+        let deadline_us = self.agent.next_deadline().map(|at| self.now_us + wait_us(at));
         if let Some(at) = deadline_us.filter(|at| self.deadline_us.is_none_or(|known| *at < known))
         {
             let at = at.max(self.now_us + 1);
@@ -278,10 +320,11 @@ impl World {
             return;
         }
         self.next_receipt += 1;
-        let now = self.now();
-        let arrival = Arrival { ingest: now.clock.wall, uptime: now.mono };
+        let arrival = self.machine.arrival(self.now_us);
+        let truth_ns = crate::clock::EPOCH_NS + self.now_us as i64 * 1_000;
         let receipt = ReceiptId(self.next_receipt);
-        if let Some(batch) = self.sources[source].batch(&mut self.rng, arrival, receipt) {
+        if let Some(batch) = self.sources[source].batch(&mut self.rng, (arrival, truth_ns), receipt)
+        {
             self.turn(Some(Input::Readings(batch)));
         }
     }
@@ -292,10 +335,11 @@ impl World {
         self.broker.is_up = false;
         self.broker.connection += 1;
         let mut effects = Vec::new();
-        let (recovered, now) = (self.disk.recover(), self.now());
+        let (recovered, now) = (self.disk.recover(), self.machine.now(self.now_us));
         self.agent = Agent::new(
             settings(&self.scenario),
             recovered,
+            self.machine.facts_of_boot(),
             self.rng.next() as u32,
             &now,
             &mut effects,
@@ -307,7 +351,39 @@ impl World {
             self.after(10_000, Happening::Source(source));
         }
         self.schedule_fault();
+        self.schedule_clock_fault();
+        self.after(self.scenario.seed % 7 * 100_000, Happening::Clock);
         self.turn(None);
+    }
+
+    /// What happens to clocks: steps by hand, sleep, the server comes and goes.
+    fn clock_fault(&mut self) {
+        if !self.has_faults {
+            return;
+        }
+        match self.rng.between(0, 9) {
+            0..5 => self.machine.has_server = self.rng.chance(50),
+            5 => {
+                let until_us = self.now_us + self.rng.between(1_000_000, 30_000_000);
+                self.machine.now(self.now_us);
+                self.machine.slept(until_us);
+                self.now_us = until_us;
+            }
+            _ => {
+                let steps = [-7_200_000_000_000, 86_400_000_000_000, -3_250_000_000, 50_000_000];
+                let by_ns = steps[self.rng.between(0, 3) as usize];
+                self.machine.set(self.now_us, by_ns);
+            }
+        }
+        self.schedule_clock_fault();
+        self.turn(None);
+    }
+
+    fn schedule_clock_fault(&mut self) {
+        if self.has_faults {
+            let delay_us = self.rng.between(1_000_000, 25_000_000);
+            self.after(delay_us, Happening::ClockFault);
+        }
     }
 
     fn schedule_fault(&mut self) {
@@ -316,7 +392,8 @@ impl World {
         }
         let delay_us = self.rng.between(500_000, 12_000_000);
         let fault = match self.rng.between(0, 9) {
-            0..4 => Happening::Crash,
+            0..3 => Happening::Crash,
+            3 => Happening::Reboot,
             4..6 if self.scenario.has_rot => Happening::Rot,
             _ => Happening::Cut,
         };
@@ -345,24 +422,15 @@ fn settings(scenario: &Scenario) -> Settings {
         ack_timeout: Span::from_secs(5),
         backoff: (Span::from_millis(100), Span::from_secs(4)),
         frontier_interval: Span::from_secs(1),
+        clock: ClockSettings {
+            hold_unsynchronized: Span::from_secs(5),
+            restamp_settle: Span::from_secs(2),
+            ..ClockSettings::DEFAULT
+        },
         sources: ["press", "oven", "pump"]
             .iter()
             .map(|name| (tidegate::core::id::SourceId::new(name), SourceSettings::DEFAULT))
             .collect(),
-    }
-}
-
-fn now_at(now_us: u64) -> Now {
-    Now {
-        mono: MonoTime::from_ns(now_us * 1_000),
-        clock: ClockReading {
-            wall: IngestTime::from_unix_ns(EPOCH_NS + now_us as i64 * 1_000),
-            source: ClockSource::Ntp,
-            state: ClockState::Synchronized,
-            max_error: Some(MaxError::from_ns(5_000_000)),
-            timebase: TimebaseId(1),
-            boot: BootId([7; 16]),
-        },
     }
 }
 

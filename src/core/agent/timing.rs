@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 /// The ledger of clocks is written this often when nothing urgent changes it.
 const LEDGER_INTERVAL_NS: u64 = 60_000_000_000;
+/// Between two rounds of corrections: what was timed before the clock was known
+/// may still be on its way out, and gets one record, not one each.
+const CORRECTION_INTERVAL: Span = Span::from_secs(10);
 /// Seals that are remembered; beyond, what is unsent must go out first.
 const SEALS_MAX: usize = 64;
 
@@ -37,6 +40,7 @@ pub(super) struct Timing {
     is_changed: bool,
     steps: (u64, u64),
     retimed: (u64, u64),
+    next_round: Uptime,
 }
 
 impl Timing {
@@ -57,6 +61,7 @@ impl Timing {
             is_changed: true,
             steps: (0, 0),
             retimed: (0, 0),
+            next_round: Uptime::default(),
         }
     }
 
@@ -158,9 +163,11 @@ impl Agent {
     /// Once the clock is known: corrections for what left before.
     pub(super) fn correct_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         let waits = self.timing.sent.iter().any(|stretch| stretch.correction.is_none());
-        if !waits || !self.is_settled_clock(now) {
+        let is_due = now.uptime() >= self.timing.next_round;
+        if !waits || !is_due || !self.is_settled_clock(now) {
             return;
         }
+        self.timing.next_round = after(now.uptime(), CORRECTION_INTERVAL);
         for stretch in self.timing.sent.iter_mut().filter(|s| s.correction.is_none()) {
             let at = self.clock.boots().iter().position(|boot| boot.id == stretch.boot);
             let timeline = at.and_then(|at| self.clock.timeline(at));
@@ -225,7 +232,9 @@ impl Agent {
     pub(super) fn time_commit(&mut self, now: &Now, meta: &mut Meta) {
         self.timing.is_due = false;
         self.timing.forget_below(meta.frontier);
-        self.clock.prune(meta.frontier);
+        let sent = &self.timing.sent;
+        let is_awaited = |boot| sent.iter().any(|stretch| stretch.boot == boot);
+        self.clock.prune(meta.frontier, is_awaited);
         self.seal_if_possible(now);
         meta.sealed = self.timing.sealed;
         meta.alive = Some((self.clock.boot_id(), now.uptime()));
@@ -254,7 +263,11 @@ impl Agent {
             return self.timing.seal(end, Vec::new());
         };
         let is_ready = self.connection.is_up() && self.waits_until(now).is_none();
-        if !is_ready || self.timing.seals.len() >= SEALS_MAX {
+        // Only what is about to be sent: the rest may still learn a better time.
+        let is_live = self.forward.is_caught_up(self.durable);
+        let end = if is_live { end } else { self.forward.taken_up() };
+        let is_crowded = self.timing.seals.len() >= SEALS_MAX;
+        if !is_ready || is_crowded || end <= first_open {
             self.timing.sealed = self.timing.sealed.max(first_open);
             return;
         }
@@ -263,6 +276,9 @@ impl Agent {
         let is_coasting = self.clock.reading(now).state == ClockState::Holdover;
         let timelines = if is_fresh && is_coasting { Vec::new() } else { self.timelines(end) };
         self.timing.seal(end, timelines);
+        if end < self.pending.next() {
+            self.timing.opened(end);
+        }
     }
 
     fn timelines(&self, end: Offset) -> Vec<(crate::core::id::BootId, seal::Timeline)> {

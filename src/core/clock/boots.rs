@@ -150,11 +150,13 @@ pub fn bounded(boots: &[Boot], at: usize, floor_ns: i64, raw_ppb: u64) -> Option
     })
 }
 
-/// Forgets boots whose readings are all gone: before the newest synchronized one
-/// that precedes everything from `frontier` on.
-pub fn prune(boots: &mut Vec<Boot>, frontier: Offset) {
+/// Forgets boots that nothing needs: neither an entry from `frontier` on, nor a
+/// correction (`is_awaited`), nor one of those as their bound.
+pub fn prune(boots: &mut Vec<Boot>, frontier: Offset, is_awaited: impl Fn(BootId) -> bool) {
     // The boot of the frontier's entry: the last that begins at or before it.
-    let oldest = boots.iter().rposition(|boot| boot.first_offset <= frontier).unwrap_or(0);
+    let waiting = boots.iter().rposition(|boot| boot.first_offset <= frontier).unwrap_or(0);
+    let awaited = boots.iter().position(|boot| is_awaited(boot.id)).unwrap_or(waiting);
+    let oldest = waiting.min(awaited);
     let keep = boots[..oldest].iter().rposition(Boot::is_anchored).unwrap_or(oldest);
     let over = boots.len().saturating_sub(BOOTS_MAX);
     boots.drain(..keep.max(over));

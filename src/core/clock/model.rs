@@ -313,9 +313,10 @@ impl ClockModel {
         self.facts.has_daemon || self.boots.iter().any(Boot::is_anchored)
     }
 
-    /// Forgets boots that no entry from `frontier` on needs.
-    pub fn prune(&mut self, frontier: Offset) {
-        boots::prune(&mut self.boots, frontier);
+    /// Forgets boots that neither an entry from `frontier` on nor a correction
+    /// needs.
+    pub fn prune(&mut self, frontier: Offset, is_awaited: impl Fn(BootId) -> bool) {
+        boots::prune(&mut self.boots, frontier, is_awaited);
     }
 
     /// What is known about UTC during the boot `boots()[at]`.
