@@ -8,8 +8,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 
+use super::clocks::nanoseconds;
+use crate::core::clock::kernel;
 use crate::core::clock::{ClockReading, ClockSource, ClockState, KernelClock};
 use crate::core::id::BootId;
 use crate::core::reading::Arrival;
@@ -33,10 +35,6 @@ pub fn mono() -> MonoTime {
 /// The wall clock.
 pub fn wall() -> IngestTime {
     IngestTime::from_unix_ns(nanoseconds(clock_gettime(ClockId::Realtime)))
-}
-
-fn nanoseconds(time: Timespec) -> i64 {
-    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
 /// The machine's clocks, with the kernel's word on them. Shared by the driver
@@ -126,7 +124,7 @@ fn discipline(kernel: &KernelClock, state: ClockState) -> ClockSource {
 /// # Errors
 /// A sandbox forbids the call (`EPERM`, `ENOSYS`).
 pub fn kernel_clock() -> io::Result<KernelClock> {
-    let timex = adjtimex()?;
+    let (_, timex) = adjtimex()?;
     // `c_long` has 32 bits on ARMv7.
     let (max_error_us, est_error_us, offset) =
         (timex.maxerror as i64, timex.esterror as i64, timex.offset as i64);
@@ -135,23 +133,48 @@ pub fn kernel_clock() -> io::Result<KernelClock> {
     Ok(KernelClock { max_error_us, est_error_us, offset_ns, status: timex.status })
 }
 
+/// What `adjtimex` says, in the kernel's own units; reads only, needs no
+/// privilege. Takes the timekeeping lock: once a second is often enough.
+///
+/// # Errors
+/// A sandbox forbids the call (`EPERM`, `ENOSYS`).
+pub fn sample() -> io::Result<kernel::KernelClock> {
+    let (code, timex) = adjtimex()?;
+    // `c_long` has 32 bits on ARMv7.
+    Ok(kernel::KernelClock {
+        code,
+        status: timex.status,
+        max_error_us: timex.maxerror as i64,
+        est_error_us: timex.esterror as i64,
+        offset: timex.offset as i64,
+        freq: timex.freq as i64,
+        tick: timex.tick as i64,
+        tai: timex.tai,
+    })
+}
+
+/// The return code (`TIME_OK` …) and the values.
 #[expect(unsafe_code, reason = "the C library's only door to the kernel's clock quality")]
-fn adjtimex() -> io::Result<libc::timex> {
+fn adjtimex() -> io::Result<(i32, libc::timex)> {
     // SAFETY: `timex` is plain numbers, for which all zeros are a valid value;
     // `modes` = 0 asks the kernel to change nothing.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live, writable `timex` of the C library's own
     // layout; the call keeps no reference to it.
-    if unsafe { libc::adjtimex(&raw mut timex) } >= 0 {
-        return Ok(timex);
+    let code = unsafe { libc::adjtimex(&raw mut timex) };
+    if code >= 0 {
+        return Ok((code, timex));
     }
     let refused = io::Error::last_os_error();
     // musl goes through `clock_adjtime`, which some sandboxes forbid while they
     // allow `adjtimex` itself. With 32-bit musl the layouts differ.
     #[cfg(not(all(target_env = "musl", target_pointer_width = "32")))]
-    // SAFETY: as above; here the C library's layout is the kernel's.
-    if unsafe { libc::syscall(libc::SYS_adjtimex, &raw mut timex) } >= 0 {
-        return Ok(timex);
+    {
+        // SAFETY: as above; here the C library's layout is the kernel's.
+        let code = unsafe { libc::syscall(libc::SYS_adjtimex, &raw mut timex) };
+        if code >= 0 {
+            return Ok((code as i32, timex));
+        }
     }
     Err(refused)
 }
@@ -172,6 +195,16 @@ mod tests {
         assert!(second.mono >= first.mono && first.mono > MonoTime::from_ns(0));
         assert!(first.clock.wall > IngestTime::from_unix_ns(1_577_836_800_000_000_000));
         assert_eq!(first.clock.boot, BootId([7; 16]));
+    }
+
+    #[test]
+    fn the_sample_is_within_what_the_kernel_can_say() {
+        let kernel = sample().unwrap();
+        assert!((0..=5).contains(&kernel.code), "{kernel:?}");
+        assert!((0..=kernel::PHASE_LIMIT_US).contains(&kernel.max_error_us), "{kernel:?}");
+        assert!((9_000..=11_000).contains(&kernel.tick), "{kernel:?}");
+        // 500 ppm, in parts per million times 65,536.
+        assert!(kernel.freq.abs() <= 500 << 16, "{kernel:?}");
     }
 
     #[test]

@@ -4,6 +4,11 @@
 //! tells steps from slews, bounds holdover and re-stamps readings taken before
 //! the clock was right belongs here beside it.
 
+pub mod chrony;
+pub mod drift;
+pub mod facts;
+pub mod kernel;
+pub mod ptp;
 pub mod quality;
 
 pub use quality::{ClockReading, ClockSource, ClockState, KernelClock};
