@@ -112,8 +112,10 @@ fn floats_become_nanoseconds_rounded_half_away_from_zero() {
 
 #[tokio::test]
 async fn a_closed_port_is_said_at_once() {
-    // Bound and let go: nobody listens there now.
-    let address = UdpSocket::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
+    // Bound, so that nobody else gets the port, and deaf to all but another port.
+    let deaf = UdpSocket::bind(("127.0.0.1", 0)).await.unwrap();
+    deaf.connect(("127.0.0.1", 9)).await.unwrap();
+    let address = deaf.local_addr().unwrap();
     let error = track(address).await.unwrap_err();
     assert!(matches!(error, ChronyError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains("is it running"), "{error}");

@@ -125,9 +125,8 @@ fn discipline(kernel: &KernelClock, state: ClockState) -> ClockSource {
 /// A sandbox forbids the call (`EPERM`, `ENOSYS`).
 pub fn kernel_clock() -> io::Result<KernelClock> {
     let (_, timex) = adjtimex()?;
-    // `c_long` has 32 bits on ARMv7.
     let (max_error_us, est_error_us, offset) =
-        (timex.maxerror as i64, timex.esterror as i64, timex.offset as i64);
+        (wide(timex.maxerror), wide(timex.esterror), wide(timex.offset));
     let unit_ns = if timex.status & STA_NANO != 0 { 1 } else { 1_000 };
     let offset_ns = offset.saturating_mul(unit_ns);
     Ok(KernelClock { max_error_us, est_error_us, offset_ns, status: timex.status })
@@ -140,17 +139,21 @@ pub fn kernel_clock() -> io::Result<KernelClock> {
 /// A sandbox forbids the call (`EPERM`, `ENOSYS`).
 pub fn sample() -> io::Result<kernel::KernelClock> {
     let (code, timex) = adjtimex()?;
-    // `c_long` has 32 bits on ARMv7.
     Ok(kernel::KernelClock {
         code,
         status: timex.status,
-        max_error_us: timex.maxerror as i64,
-        est_error_us: timex.esterror as i64,
-        offset: timex.offset as i64,
-        freq: timex.freq as i64,
-        tick: timex.tick as i64,
+        max_error_us: wide(timex.maxerror),
+        est_error_us: wide(timex.esterror),
+        offset: wide(timex.offset),
+        freq: wide(timex.freq),
+        tick: wide(timex.tick),
         tai: timex.tai,
     })
+}
+
+/// A `c_long`, which has 32 bits on ARMv7.
+fn wide(value: impl Into<i64>) -> i64 {
+    value.into()
 }
 
 /// The return code (`TIME_OK` …) and the values.
