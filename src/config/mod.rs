@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::core::agent::{OnBadTime, Settings, SourceSettings, WhenFull};
+use crate::core::clock::ClockSettings;
 use crate::core::id::SourceId;
 use crate::core::time::{EventTime, Span};
 
@@ -408,6 +409,7 @@ impl Config {
             ack_timeout: Span::from_std(self.uplink.ack_timeout),
             backoff: (Span::from_std(reconnect_min), Span::from_std(reconnect_max)),
             frontier_interval: Span::from_std(self.uplink.frontier_interval),
+            clock: ClockSettings::DEFAULT,
             sources: self.sources.iter().map(source).collect(),
         }
     }

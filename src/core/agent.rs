@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::ages::Ages;
 use super::books::Books;
 use super::buffer::{Admission, Bounds, Buffer};
-use super::clock::ClockState;
+use super::clock::{BootFacts, ClockModel};
 use super::connection::Connection;
 use super::forward::Forward;
 use super::id::{Epoch, Offset, PublishId, SourceId};
@@ -27,6 +27,9 @@ mod delivery;
 mod intake;
 mod report;
 mod space;
+mod timing;
+
+use timing::Timing;
 
 /// How long acknowledgements may wait for a commit of their own.
 const META_INTERVAL: Span = Span::from_secs(1);
@@ -48,7 +51,8 @@ pub struct Agent {
     gaps: BTreeMap<Offset, GapRecord>,
     /// Acknowledgements that no commit carries yet, since when.
     unsaved_since: Option<MonoTime>,
-    clock: Option<ClockState>,
+    clock: ClockModel,
+    timing: Timing,
     drain: Option<Drain>,
     ages: Ages,
     accept_rate: Rate,
@@ -82,6 +86,7 @@ impl Agent {
     pub fn new(
         settings: Settings,
         recovered: Recovered,
+        boot_facts: BootFacts,
         epoch_nonce: u32,
         now: &Now,
         effects: &mut Vec<Effect>,
@@ -93,6 +98,8 @@ impl Agent {
             reserve_bytes: settings.reserve_bytes,
             when_full: settings.when_full,
         };
+        let clock = ClockModel::new(settings.clock, boot_facts, &meta.clock, recovered.next, now);
+        let timing = Timing::open(&meta, recovered.next);
         let first_kept = recovered.segments.first().map_or(recovered.next, |segment| segment.first);
         let frontier = meta.frontier.max(meta.start);
         let done = RangeSet::new(frontier.0, meta.done.iter().map(|(first, end)| (first.0, end.0)));
@@ -106,7 +113,8 @@ impl Agent {
             start: meta.start,
             gaps: meta.gaps.iter().cloned().collect(),
             unsaved_since: None,
-            clock: None,
+            clock,
+            timing,
             drain: None,
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
@@ -129,7 +137,10 @@ impl Agent {
 
     /// Takes one input.
     pub fn handle(&mut self, now: &Now, input: Input, effects: &mut Vec<Effect>) {
+        self.clock.look(now);
         match input {
+            Input::Clock(facts) => self.clock.sample(facts, now),
+            Input::Vouched(vouch) => self.clock.vouch(vouch, now),
             Input::Readings(batch) => self.take_in(now, batch, effects),
             Input::Store(event) => self.store_answered(now, event, effects),
             Input::Link(event) => self.link_reported(now, event, effects),
@@ -144,6 +155,7 @@ impl Agent {
     /// when [`Agent::next_deadline`] has come.
     pub fn end_turn(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         self.watch_clock(now, effects);
+        self.correct_if_due(now, effects);
         self.watch_space(now, effects);
         self.commit_if_due(now, effects);
         self.drive_link(now, effects);
@@ -172,7 +184,10 @@ impl Agent {
         let ack = ack.map(|sent| sent + self.settings.ack_timeout);
         let connect = self.connection.next_deadline().filter(|_| self.stop.is_none());
         let held = self.forward.next_deadline().filter(|_| self.connection.is_up());
-        [commit, ack, connect, held, self.frontier_deadline()].into_iter().flatten().min()
+        [commit, ack, connect, held, self.frontier_deadline(), self.seal_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// After [`Input::Stop`]: everything accepted is durable and nothing is in
@@ -212,13 +227,6 @@ impl Agent {
                 self.buffer.removed(id);
                 self.buffer.set_disk(disk);
             }
-        }
-    }
-
-    fn watch_clock(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        let to = now.clock.state;
-        if let Some(from) = self.clock.replace(to).filter(|from| *from != to) {
-            effects.push(Effect::Notice(Notice::ClockChanged { from, to }));
         }
     }
 

@@ -18,7 +18,7 @@ use super::limits::{
 };
 use super::rangeset::RangeSet;
 use super::reading::Entry;
-use super::seam::{Fetch, Fetched, PublishBody};
+use super::seam::{Fetch, Fetched};
 use super::time::{MonoTime, Span};
 
 /// First and greatest wait of a held source.
@@ -189,16 +189,27 @@ impl Forward {
         self.launch(Item::Control, now)
     }
 
-    /// The next entry to publish, if one is ready and there is room.
-    pub fn take(&mut self, now: MonoTime) -> Option<(PublishId, PublishBody)> {
+    /// The next entry to publish, if one is ready, there is room and `may_go`
+    /// lets it; what may not go yet stays at the head and keeps the others
+    /// waiting, for the first sight of every number is in order.
+    pub fn take(
+        &mut self,
+        now: MonoTime,
+        may_go: impl FnOnce(Offset, &Entry) -> bool,
+    ) -> Option<(PublishId, Offset, Entry)> {
         while self.has_slot() {
-            let (offset, entry) = self.ready.pop_front()?;
-            if !self.is_sendable(offset, &entry) {
+            let (offset, entry) = self.ready.front()?;
+            if !self.is_sendable(*offset, entry) {
+                self.ready.pop_front();
                 continue;
             }
+            if !may_go(*offset, entry) {
+                return None;
+            }
+            let (offset, entry) = self.ready.pop_front()?;
             self.inflight_offsets.insert(offset);
-            let body = PublishBody::Entry(entry.clone());
-            return Some((self.launch(Item::Entry(offset, entry), now), body));
+            let id = self.launch(Item::Entry(offset, entry.clone()), now);
+            return Some((id, offset, entry));
         }
         None
     }

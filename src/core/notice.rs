@@ -1,6 +1,6 @@
 //! What the core reports for logs and metrics.
 
-use super::clock::ClockState;
+use super::clock::{ClockEvent, Correction};
 use super::id::{Epoch, SourceId};
 use super::reading::GapRecord;
 use super::seam::DownCause;
@@ -150,13 +150,10 @@ pub enum Notice {
         /// Readings in the batch.
         count: u64,
     },
-    /// The state of the clock changed.
-    ClockChanged {
-        /// Before.
-        from: ClockState,
-        /// Now.
-        to: ClockState,
-    },
+    /// Something happened to the wall clock.
+    Clock(ClockEvent),
+    /// Readings that had left under a bad clock get a correction.
+    Corrected(Correction),
 }
 
 /// Which limit is reached.

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::clock::{ClockSource, ClockState};
+use super::clock::{ClockEvent, ClockSource, ClockState, Correction};
 use super::id::{BootId, Epoch, Seq, SourceId};
-use super::time::{EventTime, IngestTime, MaxError, MonoTime, TimebaseId};
+use super::time::{EventTime, IngestTime, MaxError, TimebaseId, Uptime};
 
 /// What is measured: one property of one entity, in one unit. Sources intern
 /// it, so that a thousand readings of one series share one allocation.
@@ -82,8 +82,8 @@ pub struct DeviceTime {
 pub struct Arrival {
     /// Wall clock.
     pub ingest: IngestTime,
-    /// Monotonic clock.
-    pub uptime: MonoTime,
+    /// Unslewed uptime.
+    pub uptime: Uptime,
 }
 
 /// Who set the event time.
@@ -202,8 +202,8 @@ pub struct Stamp {
     pub event_time: EventTime,
     /// When this gateway took it in.
     pub ingest_time: IngestTime,
-    /// Monotonic time of arrival; the truth about spacing within [`Stamp::boot`].
-    pub uptime: MonoTime,
+    /// Uptime at arrival; the truth about spacing within [`Stamp::boot`].
+    pub uptime: Uptime,
     /// The boot that `uptime` belongs to.
     pub boot: BootId,
     /// Who set the event time.
@@ -299,6 +299,10 @@ pub enum Entry {
     Reading(Record),
     /// A gap record.
     Gap(GapRecord),
+    /// What readings that left under a bad clock are to be corrected by.
+    Correction(Correction),
+    /// What happened to the wall clock.
+    Clock(ClockEvent),
 }
 
 impl Entry {
@@ -307,6 +311,8 @@ impl Entry {
         match self {
             Entry::Reading(record) => &record.source,
             Entry::Gap(gap) => &gap.source,
+            Entry::Correction(correction) => &correction.source,
+            Entry::Clock(event) => &event.source,
         }
     }
 
@@ -314,7 +320,7 @@ impl Entry {
     pub fn reading(&self) -> Option<&Record> {
         match self {
             Entry::Reading(record) => Some(record),
-            Entry::Gap(_) => None,
+            Entry::Gap(_) | Entry::Correction(_) | Entry::Clock(_) => None,
         }
     }
 
@@ -322,7 +328,7 @@ impl Entry {
     pub fn weight(&self) -> usize {
         match self {
             Entry::Reading(record) => record.weight(),
-            Entry::Gap(_) => size_of::<Entry>(),
+            _ => size_of::<Entry>(),
         }
     }
 }

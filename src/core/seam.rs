@@ -7,20 +7,41 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::clock::{ClockReading, ClockState};
-use super::id::{CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
+use super::clock::{Boot, ClockFacts, ClockState, Seal, SentStretch, Vouch};
+use super::id::{BootId, CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
 use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Refusal};
-use super::time::{EventTime, IngestTime, MonoTime};
+use super::time::{EventTime, IngestTime, MonoTime, TimebaseId, Uptime};
 
 pub use super::notice::{FullCause, Notice};
 
-/// One look at the clocks, taken once per turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One look at the four clocks of the machine, taken once per turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Monotonic time: the only one that timers see.
+    /// Monotonic time, suspend included (`CLOCK_BOOTTIME`): the only one that
+    /// timers see.
     pub mono: MonoTime,
-    /// Wall time with its quality.
-    pub clock: ClockReading,
+    /// Wall time as read (`CLOCK_REALTIME`). How good it is, the clock model
+    /// says.
+    pub wall: IngestTime,
+    /// The crystal's own count, suspend excluded (`CLOCK_MONOTONIC_RAW`).
+    pub raw_ns: u64,
+    /// Time spent suspended since boot: `CLOCK_BOOTTIME` − `CLOCK_MONOTONIC`.
+    pub suspended_ns: u64,
+    /// How long the look took: the four were read so close to each other.
+    pub span_ns: u64,
+}
+
+impl Now {
+    /// Unslewed uptime.
+    pub const fn uptime(&self) -> Uptime {
+        Uptime::from_ns(self.raw_ns + self.suspended_ns)
+    }
+
+    /// Wall time less boot time: constant between two steps of the wall clock,
+    /// whatever daemons slew.
+    pub const fn wall_offset_ns(&self) -> i64 {
+        self.wall.unix_ns().wrapping_sub(self.mono.ns() as i64)
+    }
 }
 
 /// Everything that can happen to the core.
@@ -34,6 +55,10 @@ pub enum Input {
     Link(LinkEvent),
     /// The store thread looked at the disk.
     Disk(DiskFacts),
+    /// What the machine says about its clocks.
+    Clock(ClockFacts),
+    /// An operator vouches for the wall clock as it is now.
+    Vouched(Vouch),
     /// No more readings will come: commit what is there, send what can be sent.
     Stop,
 }
@@ -273,6 +298,30 @@ pub struct Meta {
     pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
     /// Gap records that the broker has not acknowledged, with their offsets.
     pub gaps: Vec<(Offset, GapRecord)>,
+    /// Every entry below this offset has its final time, by its own stamp or by
+    /// a seal.
+    pub sealed: Offset,
+    /// The boot that wrote this, and how far it had come: a later boot began
+    /// after it.
+    pub alive: Option<(BootId, Uptime)>,
+    /// What the journal knows of clocks. Changes rarely: the store writes it
+    /// only when it differs from what is there.
+    pub clock: Arc<ClockLedger>,
+}
+
+/// What outlives a boot about its clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClockLedger {
+    /// The newest timebase given.
+    pub timebase: TimebaseId,
+    /// The boots whose readings may still wait, and the last that was
+    /// synchronized, oldest first; the last is the current one.
+    pub boots: Vec<Boot>,
+    /// How the unsynchronized readings below [`Meta::sealed`] are timed,
+    /// ascending; what no seal covers goes as stamped.
+    pub seals: Vec<Seal>,
+    /// Readings that left under an unsynchronized clock, to be corrected.
+    pub sent: Vec<SentStretch>,
 }
 
 /// Sequence numbers that are done with: acknowledged or named in a gap record.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::clock::ClockSettings;
 use super::id::SourceId;
 use super::time::{EventTime, Span};
 
@@ -26,6 +27,8 @@ pub struct Settings {
     pub backoff: (Span, Span),
     /// Least time between two delivery frontiers of one source.
     pub frontier_interval: Span,
+    /// How the clock is judged, and what waits for it.
+    pub clock: ClockSettings,
     /// The configured sources.
     pub sources: BTreeMap<SourceId, SourceSettings>,
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::clock::ClockReading;
+use super::clock::kernel::KernelVerdict;
+use super::clock::{ClockEvent, ClockFacts, ClockReading};
 use super::id::{Epoch, SourceId};
 use super::seam::{DiskFacts, FullCause};
-use super::time::{EventTime, MonoTime, Span};
+use super::time::{EventTime, MonoTime, Span, Uptime};
 
 /// The agent's books and state, for status and metrics.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +14,7 @@ pub struct Status {
     /// The numbering in use.
     pub epoch: Epoch,
     /// The clock at this turn.
-    pub clock: ClockReading,
+    pub clock: ClockStatus,
     /// Per source.
     pub sources: BTreeMap<SourceId, SourceStatus>,
     /// Entries in the journal that are not done with.
@@ -42,6 +43,39 @@ pub struct Status {
     pub accept_rate: f64,
     /// Sources whose readings the broker refuses, with its reason code.
     pub held: BTreeMap<SourceId, u8>,
+}
+
+/// The clock as the agent sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClockStatus {
+    /// What a reading would be stamped with now.
+    pub reading: ClockReading,
+    /// Unslewed uptime now.
+    pub uptime: Uptime,
+    /// What the machine said last.
+    pub facts: ClockFacts,
+    /// What its kernel's word is worth.
+    pub kernel: Option<KernelVerdict>,
+    /// For how long it has been synchronized without interruption.
+    pub synchronized_for: Option<Span>,
+    /// How the crystal runs (true seconds per second of uptime, less one), in
+    /// parts per billion, once learnt.
+    pub rate_ppb: Option<i64>,
+    /// The newest events, oldest first.
+    pub events: Vec<ClockEvent>,
+    /// Steps forward and back since this process started.
+    pub steps: (u64, u64),
+    /// Readings that wait for a better clock: how many entries of the journal
+    /// have no final time yet.
+    pub open: u64,
+    /// For how long the first of them waits at most, where something waits.
+    pub held_for: Option<Span>,
+    /// Readings delivered with a time that was corrected, and with bounds only,
+    /// since this process started.
+    pub retimed: (u64, u64),
+    /// Corrections that the broker has not acknowledged, or that wait for a
+    /// synchronized clock.
+    pub uncorrected: usize,
 }
 
 /// The uplink as the agent sees it.

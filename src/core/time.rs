@@ -24,13 +24,20 @@ pub struct EventTime(i64);
 
 /// When this gateway accepted a reading, by its own wall clock: nanoseconds
 /// since 1970-01-01T00:00:00Z.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IngestTime(i64);
 
 /// Monotonic time in nanoseconds since boot, suspend included. For intervals
 /// and timers; never stepped, never compared between two boots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonoTime(u64);
+
+/// Uptime without slew in nanoseconds: the crystal's own count since boot
+/// (`CLOCK_MONOTONIC_RAW`) and the time spent suspended. The truth about the
+/// spacing of two readings of one boot, whatever daemons do to the other clocks;
+/// never compared between two boots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uptime(u64);
 
 /// A signed length of time in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,6 +103,28 @@ impl MonoTime {
     /// The time from `earlier` to here; zero when `earlier` is later.
     pub const fn since(self, earlier: MonoTime) -> Span {
         Span(self.0.saturating_sub(earlier.0) as i64)
+    }
+}
+
+impl Uptime {
+    /// From nanoseconds since boot.
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// Nanoseconds since boot.
+    pub const fn ns(self) -> u64 {
+        self.0
+    }
+
+    /// Nanoseconds since `earlier`; zero when it is later.
+    pub const fn since_ns(self, earlier: Uptime) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Nanoseconds between the two, whichever is first.
+    pub const fn distance_ns(self, other: Uptime) -> u64 {
+        self.0.abs_diff(other.0)
     }
 }
 

@@ -188,7 +188,7 @@ pub struct Source {
 impl Report {
     /// The report of `status` as it stands `now`.
     pub fn new(about: &About, status: &Status, now: &Now) -> Self {
-        let wall = now.clock.wall;
+        let wall = now.wall;
         Self {
             v: 1,
             gateway: about.gateway.clone(),
@@ -201,7 +201,7 @@ impl Report {
             accepted_per_s: rounded(status.accept_rate),
             journal: journal(about, status, wall),
             uplink: uplink(about, status, now),
-            clock: clock(&status.clock),
+            clock: clock(&status.clock.reading),
             sources: status.sources.iter().map(|(id, books)| source(id, books, now)).collect(),
         }
     }

@@ -43,6 +43,9 @@ impl Message {
                 let key = key(gateway, &gap.source, gap.epoch, gap.first_seq, last_seq);
                 Message { topic, payload, is_retained: false, key: Some(key) }
             }
+            PublishBody::Entry(Entry::Correction(_) | Entry::Clock(_)) => {
+                Message { topic: String::new(), payload, is_retained: false, key: None }
+            }
             PublishBody::Frontier(frontier) => {
                 json::frontier(gateway, frontier, &mut payload);
                 let topic = topic::frontier(gateway, frontier.source.as_str());

@@ -24,6 +24,7 @@ pub fn cat(
         match &entry {
             Entry::Reading(record) => json::reading(gateway, record, &mut line),
             Entry::Gap(gap) => json::gap(gateway, gap, &mut line),
+            Entry::Correction(_) | Entry::Clock(_) => {}
         }
         line.push(b'\n');
         show(&line);

@@ -27,6 +27,7 @@ use super::watchdog::{self, Watched};
 use super::wiring;
 use crate::config::Config;
 use crate::core::agent::Agent;
+use crate::core::clock::BootFacts;
 use crate::core::id::BootId;
 use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
 use crate::core::seam::{LinkEvent, Recovered, StoreEvent};
@@ -177,7 +178,7 @@ fn hurried(report: &Report) -> RunEnd {
 /// What keeps it from starting. Neither broken data nor an absent broker does.
 pub async fn start(config: Config) -> Result<Running, StartupError> {
     let link_settings = wiring::link_settings(&config)?;
-    let clock = Arc::new(HostClock::new(boot_id()));
+    let clock = Arc::new(HostClock::new());
     let lock = claim(&config, &clock)?;
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let (store, recovered) = open_store(&config, store_events).await?;
@@ -186,7 +187,9 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let mut effects = Vec::new();
     let now = clock.now();
     let nonce = host::draw() as u32;
-    let agent = Agent::new(config.agent_settings(), recovered, nonce, &now, &mut effects);
+    let boot_facts = BootFacts { boot: boot_id(), ..BootFacts::default() };
+    let agent =
+        Agent::new(config.agent_settings(), recovered, boot_facts, nonce, &now, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
 
     let (link_events, link_inbox) = mpsc::channel::<LinkEvent>(EVENT_QUEUE_MAX);
@@ -254,7 +257,7 @@ fn claim(config: &Config, clock: &HostClock) -> Result<Lock, StartupError> {
     let path = wiring::data_dir(config);
     std::fs::create_dir_all(path)
         .map_err(|error| StartupError::DataDir { path: path.to_owned(), error })?;
-    Lock::take(path, clock.now().clock.wall).map_err(StartupError::Lock)
+    Lock::take(path, clock.now().wall).map_err(StartupError::Lock)
 }
 
 async fn open_store(

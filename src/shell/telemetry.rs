@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::throttle::{INTERVAL, Throttle};
+use crate::core::clock::{ClockEvent, ClockEventKind};
 use crate::core::reading::GapRecord;
 use crate::core::seam::{DownCause, Notice};
 use crate::core::time::{MonoTime, Span};
@@ -103,10 +104,14 @@ impl Telemetry {
                     warn!(%source, kind, reason, count, unsaid, "inputs went to the quarantine");
                 }
             }
-            Notice::ClockChanged { from, to } => {
-                let (from, to) = (from.as_str(), to.as_str());
-                info!(from, to, "the state of the clock changed");
-            }
+            Notice::Clock(event) => clock_event(&event),
+            Notice::Corrected(correction) => info!(
+                source = %correction.source,
+                first_seq = %correction.first_seq,
+                last_seq = %correction.last_seq,
+                shift = %correction.shift,
+                "readings that had left under a bad clock get a correction"
+            ),
         }
     }
 
@@ -180,5 +185,22 @@ const fn cause_word(cause: DownCause) -> &'static str {
         DownCause::TakenOver => "taken_over",
         DownCause::PacketTooLarge => "packet_too_large",
         DownCause::Asked => "asked",
+    }
+}
+/// One line for what happened to the wall clock.
+fn clock_event(event: &ClockEvent) {
+    let (from, to) = (event.state_before.as_str(), event.state.as_str());
+    let source = event.clock.as_str();
+    match event.kind {
+        ClockEventKind::Step(by) => {
+            warn!(%by, from, to, "the wall clock was set: readings say so until a source vouches for it");
+        }
+        ClockEventKind::Leap(by) => info!(%by, "leap second"),
+        ClockEventKind::Suspend(by) => info!(%by, "the machine slept"),
+        ClockEventKind::Stall(by) => warn!(%by, "the agent was not running"),
+        ClockEventKind::FastSlew { ppm } => info!(ppm, "the clock is being steered hard"),
+        ClockEventKind::Boot => debug!(source, "first start in this boot"),
+        ClockEventKind::State => info!(from, to, source, "the state of the clock changed"),
+        ClockEventKind::Vouched => info!(to, "an operator vouches for the clock"),
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn about(config: &Config, clock: &HostClock) -> About {
     About {
         gateway: config.gateway.id.clone(),
         uplink: config.uplink.name.clone(),
-        started: (now.mono, now.clock.wall),
+        started: (now.mono, now.wall),
         quota_bytes: agent.quota_bytes,
         reserve_bytes: agent.reserve_bytes,
         inflight_max: agent.inflight_max,

@@ -112,6 +112,7 @@ impl StoredState {
             sources: sources.collect(),
             handed: self.handed.into_iter().map(StoredHanded::into_handed).collect(),
             gaps: self.gaps.into_iter().filter_map(StoredOpenGap::into_gap).collect(),
+            ..Meta::default()
         };
         State { meta, next: Offset(self.next) }
     }

@@ -15,7 +15,7 @@ use super::frame::{
 use crate::core::id::{Epoch, Offset, Seq, SourceId};
 use crate::core::limits::LINE_BYTES_MAX;
 use crate::core::reading::{Entry, GapRecord, Record, Series, Stamp, Value};
-use crate::core::time::{EventTime, IngestTime, MaxError, MonoTime};
+use crate::core::time::{EventTime, IngestTime, MaxError, Uptime};
 
 /// No frame is longer before lz4: a longest line, its names, and room.
 const BODY_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
@@ -202,7 +202,7 @@ impl Columns {
         Some(Stamp {
             event_time: EventTime::from_unix_ns(event),
             ingest_time: IngestTime::from_unix_ns(ingest),
-            uptime: MonoTime::from_ns(ingest.wrapping_sub(self.uptime[at]) as u64),
+            uptime: Uptime::from_ns(ingest.wrapping_sub(self.uptime[at]) as u64),
             boot: row.boot,
             origin: row.origin,
             clock: row.clock,

@@ -39,6 +39,7 @@ impl Agent {
             return;
         }
         let down_for = self.connection.down_for();
+        self.timing.link_came_up(now.uptime());
         self.forward.link_up(receive_max);
         let backlog = self.forward.backlog(self.durable);
         if backlog > 0 {
@@ -86,25 +87,17 @@ impl Agent {
                 effects.push(Effect::Notice(Notice::SourceHeld { source, code, retry_in }));
             }
             Verdict::SetAside { offset, entry } => match entry {
-                Entry::Gap(_) => {
-                    self.gaps.remove(&offset);
-                    self.unsaved_since.get_or_insert(now.mono);
-                }
                 Entry::Reading(record) => self.set_aside(now, &record, why, effects),
+                other => self.is_through(now, offset, &other),
             },
         }
     }
 
     fn delivered(&mut self, now: &Now, offset: Offset, entry: &Entry, effects: &mut Vec<Effect>) {
-        self.unsaved_since.get_or_insert(now.mono);
         self.ack_rate.add(now.mono, 1);
-        match entry {
-            Entry::Gap(_) => {
-                self.gaps.remove(&offset);
-            }
-            Entry::Reading(record) => {
-                self.books.acknowledge(&record.source, record.epoch, record.seq);
-            }
+        self.is_through(now, offset, entry);
+        if let Entry::Reading(record) = entry {
+            self.books.acknowledge(&record.source, record.epoch, record.seq);
         }
         if let Some(drain) = &mut self.drain {
             drain.sent += 1;
@@ -113,6 +106,18 @@ impl Agent {
                 self.drain = None;
                 effects.push(Effect::Notice(Notice::BacklogDrained { sent, took }));
             }
+        }
+    }
+
+    /// The broker has the entry, or never will: it need not be remembered.
+    fn is_through(&mut self, now: &Now, offset: Offset, entry: &Entry) {
+        self.unsaved_since.get_or_insert(now.mono);
+        match entry {
+            Entry::Reading(_) | Entry::Clock(_) => {}
+            Entry::Gap(_) => {
+                self.gaps.remove(&offset);
+            }
+            Entry::Correction(_) => self.timing.corrected(offset),
         }
     }
 
@@ -155,12 +160,25 @@ impl Agent {
             return;
         }
         self.publish_frontiers(now, effects);
-        while let Some((id, body)) = self.forward.take(now.mono) {
-            effects.push(Effect::Link(LinkCommand::Publish(Publish { id, body })));
-        }
+        self.publish_entries(now, effects);
         if let Some(fetch) = self.forward.fetch(self.durable) {
             effects.push(Effect::Fetch(fetch));
         }
+    }
+
+    fn publish_entries(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        self.timing.unblock();
+        loop {
+            let timing = &mut self.timing;
+            let may_go = |offset, entry: &Entry| timing.may_go(offset, entry);
+            let Some((id, offset, mut entry)) = self.forward.take(now.mono, may_go) else { break };
+            if let Entry::Reading(record) = &mut entry {
+                self.timing.time(offset, record);
+            }
+            let body = PublishBody::Entry(entry);
+            effects.push(Effect::Link(LinkCommand::Publish(Publish { id, body })));
+        }
+        self.plan_seal(now);
     }
 
     fn publish_frontiers(&mut self, now: &Now, effects: &mut Vec<Effect>) {
@@ -213,6 +231,8 @@ impl Agent {
             (Some(watermark), Some(least)) => Some(watermark.min(least)),
             (watermark, _) => watermark,
         };
+        // Where times are still open, nothing is complete.
+        let complete_before = complete_before.filter(|_| !self.has_open_times());
         let gone = account.meta.acknowledged + account.meta.evicted + account.meta.lost;
         Frontier {
             source: source.clone(),
@@ -220,7 +240,7 @@ impl Agent {
             through_seq: self.books.through(source, epoch),
             complete_before,
             pending: account.meta.accepted.saturating_sub(gone),
-            at: now.clock.wall,
+            at: now.wall,
         }
     }
 

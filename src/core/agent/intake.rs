@@ -1,6 +1,7 @@
 //! Readings in: stamped, numbered, gathered, committed, receipted.
 
 use super::*;
+use crate::core::clock::seal;
 use crate::core::id::CommitId;
 use crate::core::reading::{Flags, Reading, Record, Refusal, Stamp};
 use crate::core::seam::Batch;
@@ -21,10 +22,11 @@ impl Agent {
         }
         let Batch { source, arrival, readings, refused, receipt } = batch;
         let settings = self.source_settings(&source);
+        let clock = self.clock.reading(now);
         let mut tally = Tally::default();
         let mut refusals = refused;
         for reading in readings {
-            match stamp::stamp(&settings, &now.clock, &arrival, reading.device_time) {
+            match stamp::stamp(&settings, &clock, &arrival, reading.device_time) {
                 Verdict::Stamp(stamp) => self.number(now, &source, reading, stamp, &mut tally),
                 Verdict::Quarantine(flags) => {
                     refusals.push(implausible(&source, arrival.ingest, &reading, flags));
@@ -79,7 +81,11 @@ impl Agent {
             id: reading.id,
             stamp,
         };
-        self.pending.push(Entry::Reading(record), now.mono);
+        let is_open = seal::is_open(&record.stamp);
+        let offset = self.pending.push(Entry::Reading(record), now.mono);
+        if is_open {
+            self.timing.opened(offset);
+        }
     }
 
     fn note(&mut self, source: &SourceId, now: MonoTime, tally: &Tally, effects: &mut Vec<Effect>) {
@@ -122,7 +128,7 @@ impl Agent {
         if self.pending.is_outstanding() || !self.is_commit_due(now.mono) {
             return;
         }
-        let meta = self.meta();
+        let meta = self.meta(now);
         self.unsaved_since = None;
         effects.push(Effect::Commit(self.pending.commit(meta, now.mono)));
     }
@@ -133,12 +139,13 @@ impl Agent {
         let has_something = !self.pending.is_empty() || self.unsaved_since.is_some();
         let is_stopping = self.stop.is_some() && has_something;
         is_stopping
+            || self.timing.is_commit_due()
             || self.pending.bytes() >= self.settings.commit_bytes
             || has_waited(self.pending.since(), self.settings.commit_interval)
             || has_waited(self.unsaved_since, META_INTERVAL)
     }
 
-    fn meta(&mut self) -> Meta {
+    fn meta(&mut self, now: &Now) -> Meta {
         let done = self.forward.done();
         let frontier = Offset(done.frontier());
         self.start = self.start.max(self.buffer.trim_to(frontier));
@@ -149,6 +156,7 @@ impl Agent {
             gaps: self.gaps.iter().map(|(offset, gap)| (*offset, gap.clone())).collect(),
             ..Meta::default()
         };
+        self.time_commit(now, &mut meta);
         self.books.fill(&mut meta, |source, epoch| self.buffer.holds(source, epoch));
         meta
     }
@@ -159,6 +167,7 @@ impl Agent {
         assert_eq!(done.commit.first, self.durable, "commits follow each other without a hole");
         self.durable = done.commit.first.plus(entries.len() as u64);
         self.books.committed(&done.commit.meta);
+        self.timing.committed(&done.commit.meta);
         let event_times =
             entries.iter().filter_map(|entry| Some(entry.reading()?.stamp.event_time));
         if let Some(earliest) = event_times.min() {

@@ -25,7 +25,7 @@ impl Agent {
         let backlog = self.forward.backlog(self.durable);
         Status {
             epoch: self.books.epoch(),
-            clock: now.clock,
+            clock: self.clock_status(now),
             sources: sources.collect(),
             backlog,
             uncommitted: self.pending.uncommitted() as u64,
@@ -54,8 +54,8 @@ impl Agent {
             is_online,
             epoch: self.books.epoch(),
             pending: self.books.stored() + self.pending.uncommitted() as u64,
-            clock: now.clock.state,
-            at: now.clock.wall,
+            clock: self.clock.reading(now).state,
+            at: now.wall,
         }
     }
 }

@@ -44,6 +44,7 @@ impl Agent {
             self.write_off(now, evicted(source, *epoch, range), effects);
         }
         self.carry_over_gaps(now, end);
+        self.timing.lost(first, end);
         self.forward.finish(first, end);
         self.start = self.start.max(end);
         self.unsaved_since.get_or_insert(now.mono);
@@ -79,6 +80,7 @@ impl Agent {
                 }
             }
         }
+        self.timing.lost(damage.first, damage.end);
         self.forward.finish(damage.first, damage.end);
         self.unsaved_since.get_or_insert(now.mono);
     }
@@ -159,7 +161,7 @@ fn gap_record(
     event_times: Option<(EventTime, EventTime)>,
     now: &Now,
 ) -> GapRecord {
-    let at: IngestTime = now.clock.wall;
+    let at: IngestTime = now.wall;
     GapRecord {
         source,
         epoch,

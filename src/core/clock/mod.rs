@@ -1,14 +1,39 @@
-//! What the gateway knows about its own clock.
+//! What the gateway knows about its own clock, and what follows from it.
 //!
-//! [`quality`] names the states and judges what the kernel says. The model that
-//! tells steps from slews, bounds holdover and re-stamps readings taken before
-//! the clock was right belongs here beside it.
+//! `host` samples, this decides. Reading order:
+//!
+//! 1. [`quality`]: the words. [`facts`]: what the machine says.
+//! 2. [`kernel`], [`chrony`], [`ptp`]: what each of them is worth; [`combine`]:
+//!    all of it together, as a state and an error bound.
+//! 3. [`detect`]: steps, leap seconds, suspends, told apart by comparing clocks.
+//! 4. [`model`]: the clock over time; [`boots`]: what outlives a boot.
+//! 5. [`timeline`]: what UTC was at an uptime, by anchors; [`seal`]: a reading's
+//!    final time; [`correct`]: what went out before it was known.
+//!
+//! One number rules: the bound on |clock − UTC|. States and flags follow from it.
+//! Nothing is clamped or bumped: true stamps stay even when they go backwards,
+//! and the sequence number gives the order.
 
+pub mod boots;
 pub mod chrony;
+pub mod combine;
+pub mod correct;
+pub mod detect;
 pub mod drift;
+pub mod event;
 pub mod facts;
 pub mod kernel;
+pub mod model;
 pub mod ptp;
 pub mod quality;
+pub mod seal;
+pub mod timeline;
+pub mod updates;
 
-pub use quality::{ClockReading, ClockSource, ClockState, KernelClock};
+pub use boots::Boot;
+pub use correct::{Correction, SentStretch};
+pub use event::{ClockEvent, ClockEventKind};
+pub use facts::{BootFacts, ClockFacts, Vouch};
+pub use model::{ClockModel, ClockSettings, Reference};
+pub use quality::{ClockReading, ClockSource, ClockState};
+pub use seal::Seal;

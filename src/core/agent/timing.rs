@@ -1,0 +1,310 @@
+//! Final times: what waits for a better clock, seals, corrections.
+
+use super::*;
+use crate::core::clock::correct::{self, SentStretch};
+use crate::core::clock::{ClockEventKind, ClockState, Seal, seal};
+use crate::core::reading::{Origin, Record};
+use crate::core::seam::ClockLedger;
+use crate::core::status::ClockStatus;
+use crate::core::time::Uptime;
+use std::sync::Arc;
+
+/// The ledger of clocks is written this often when nothing urgent changes it.
+const LEDGER_INTERVAL_NS: u64 = 60_000_000_000;
+/// Seals that are remembered; beyond, what is unsent must go out first.
+const SEALS_MAX: usize = 64;
+
+/// Which entries have their final time.
+#[derive(Clone, Debug)]
+pub(super) struct Timing {
+    /// Every entry below has its final time.
+    sealed: Offset,
+    /// The same, durable: may be sent.
+    durable: Offset,
+    seals: Vec<Seal>,
+    sent: Vec<SentStretch>,
+    /// The first entry from `sealed` on whose time is open.
+    first_open: Option<Offset>,
+    /// The forwarder waits for a seal.
+    is_blocked: bool,
+    /// A seal that is due: commit.
+    is_due: bool,
+    /// When a seal will be due.
+    due_at: Option<MonoTime>,
+    link_up_at: Uptime,
+    ledger: Arc<ClockLedger>,
+    written: (u64, Uptime),
+    is_changed: bool,
+    steps: (u64, u64),
+    retimed: (u64, u64),
+}
+
+impl Timing {
+    pub(super) fn open(meta: &Meta, next: Offset) -> Self {
+        let sealed = meta.sealed.min(next);
+        Self {
+            sealed,
+            durable: sealed,
+            seals: meta.clock.seals.clone(),
+            sent: meta.clock.sent.clone(),
+            first_open: (sealed < next).then_some(sealed),
+            is_blocked: false,
+            is_due: false,
+            due_at: None,
+            link_up_at: Uptime::default(),
+            ledger: Arc::clone(&meta.clock),
+            written: (0, Uptime::default()),
+            is_changed: true,
+            steps: (0, 0),
+            retimed: (0, 0),
+        }
+    }
+
+    /// An entry came whose time is open.
+    pub(super) fn opened(&mut self, offset: Offset) {
+        self.first_open.get_or_insert(offset);
+    }
+
+    pub(super) fn link_came_up(&mut self, up: Uptime) {
+        self.link_up_at = up;
+    }
+
+    pub(super) fn unblock(&mut self) {
+        self.is_blocked = false;
+    }
+
+    /// Whether the entry may be sent: its time is final.
+    pub(super) fn may_go(&mut self, offset: Offset, entry: &Entry) -> bool {
+        let is_open = entry.reading().is_some_and(|record| seal::is_open(&record.stamp));
+        let may_go = !is_open || offset < self.durable;
+        self.is_blocked |= !may_go;
+        may_go
+    }
+
+    /// Gives a reading its final time, on its way out.
+    pub(super) fn time(&mut self, offset: Offset, record: &mut Record) {
+        if !seal::is_open(&record.stamp) {
+            return;
+        }
+        if let Some(seal) = self.seals.iter().find(|seal| seal.covers(offset)) {
+            seal.apply(record);
+        }
+        match record.stamp.origin {
+            Origin::Restamped => self.retimed.0 += 1,
+            Origin::Bounded => self.retimed.1 += 1,
+            _ if !record.stamp.state.is_trusted() && record.stamp.max_error.is_none() => {
+                correct::note(&mut self.sent, record);
+                self.is_changed = true;
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_commit_due(&self) -> bool {
+        self.is_due
+    }
+
+    pub(super) fn committed(&mut self, meta: &Meta) {
+        self.durable = meta.sealed;
+    }
+
+    /// The correction at `offset` is with the broker.
+    pub(super) fn corrected(&mut self, offset: Offset) {
+        self.sent.retain(|stretch| stretch.correction != Some(offset));
+        self.is_changed = true;
+    }
+
+    /// Entries are lost: corrections among them must be made again.
+    pub(super) fn lost(&mut self, first: Offset, end: Offset) {
+        for stretch in &mut self.sent {
+            if stretch.correction.is_some_and(|at| (first..end).contains(&at)) {
+                stretch.correction = None;
+            }
+        }
+        self.is_changed = true;
+    }
+
+    fn forget_below(&mut self, frontier: Offset) {
+        let before = self.seals.len();
+        self.seals.retain(|seal| seal.end > frontier);
+        self.is_changed |= self.seals.len() != before;
+    }
+
+    fn seal(&mut self, end: Offset, timelines: Vec<(crate::core::id::BootId, seal::Timeline)>) {
+        if !timelines.is_empty() {
+            self.seals.push(Seal { first: self.sealed, end, timelines });
+            self.is_changed = true;
+        }
+        self.sealed = end;
+        self.first_open = None;
+    }
+}
+
+impl Agent {
+    /// Turns what the clock did into entries and notices.
+    pub(super) fn watch_clock(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        self.clock.look(now);
+        for event in self.clock.take_events() {
+            match event.kind {
+                ClockEventKind::Step(by) if by.ns() >= 0 => self.timing.steps.0 += 1,
+                ClockEventKind::Step(_) => self.timing.steps.1 += 1,
+                _ => {}
+            }
+            effects.push(Effect::Notice(Notice::Clock(event.clone())));
+            self.pending.push(Entry::Clock(event), now.mono);
+        }
+    }
+
+    /// Once the clock is known: corrections for what left before.
+    pub(super) fn correct_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        let waits = self.timing.sent.iter().any(|stretch| stretch.correction.is_none());
+        if !waits || !self.is_settled_clock(now) {
+            return;
+        }
+        for stretch in self.timing.sent.iter_mut().filter(|s| s.correction.is_none()) {
+            let at = self.clock.boots().iter().position(|boot| boot.id == stretch.boot);
+            let timeline = at.and_then(|at| self.clock.timeline(at));
+            let correction = timeline.and_then(|line| stretch.corrected(&line, now.wall));
+            let Some(correction) = correction else { continue };
+            effects.push(Effect::Notice(Notice::Corrected(correction.clone())));
+            let offset = self.pending.push(Entry::Correction(correction), now.mono);
+            stretch.correction = Some(offset);
+            self.timing.is_changed = true;
+        }
+    }
+
+    /// Synchronized, and the daemon has had its time to settle.
+    fn is_settled_clock(&self, now: &Now) -> bool {
+        let since = self.clock.synchronized_since();
+        since.is_some_and(|since| now.uptime() >= after(since, self.settings.clock.restamp_settle))
+    }
+
+    /// Until when readings whose time is open wait; `None` when they do not.
+    fn waits_until(&self, now: &Now) -> Option<Uptime> {
+        if self.buffer.admission() != Admission::Open {
+            return None;
+        }
+        let settings = &self.settings.clock;
+        let until = match self.clock.reading(now).state {
+            ClockState::Holdover => return None,
+            ClockState::Synchronized => {
+                after(self.clock.synchronized_since()?, settings.restamp_settle)
+            }
+            ClockState::Stepped | ClockState::Unsynchronized => {
+                let link_up_at = Some(self.timing.link_up_at).filter(|_| self.clock.may_improve());
+                let since = self.clock.lost_at().max(link_up_at.unwrap_or_default());
+                after(since, settings.hold_unsynchronized)
+            }
+        };
+        (until > now.uptime()).then_some(until)
+    }
+
+    /// Decides when what the forwarder waits for is sealed.
+    pub(super) fn plan_seal(&mut self, now: &Now) {
+        (self.timing.is_due, self.timing.due_at) = (false, None);
+        if !self.timing.is_blocked || self.timing.sealed > self.timing.durable {
+            return;
+        }
+        match self.waits_until(now) {
+            None => self.timing.is_due = true,
+            Some(until) => {
+                let wait_ns = until.since_ns(now.uptime()).min(i64::MAX as u64) as i64;
+                self.timing.due_at = Some(now.mono + Span::from_ns(wait_ns));
+            }
+        }
+    }
+
+    /// When a seal is due at the latest.
+    pub(super) fn seal_deadline(&self) -> Option<MonoTime> {
+        let is_free = !self.pending.is_outstanding() && self.connection.is_up();
+        let now_due = self.timing.is_due.then_some(MonoTime::from_ns(0));
+        self.timing.due_at.or(now_due).filter(|_| is_free)
+    }
+
+    /// Fills in what the commit says of clocks, with a seal if one can be given.
+    pub(super) fn time_commit(&mut self, now: &Now, meta: &mut Meta) {
+        self.timing.is_due = false;
+        self.timing.forget_below(meta.frontier);
+        self.clock.prune(meta.frontier);
+        self.seal_if_possible(now);
+        meta.sealed = self.timing.sealed;
+        meta.alive = Some((self.clock.boot_id(), now.uptime()));
+        let (revision, at) = self.timing.written;
+        let is_old = now.uptime().since_ns(at) >= LEDGER_INTERVAL_NS;
+        if self.timing.is_changed || revision != self.clock.revision() || is_old {
+            self.timing.is_changed = false;
+            self.timing.written = (self.clock.revision(), now.uptime());
+            self.timing.ledger = Arc::new(self.ledger());
+        }
+        meta.clock = Arc::clone(&self.timing.ledger);
+    }
+
+    fn ledger(&self) -> ClockLedger {
+        ClockLedger {
+            timebase: self.clock.timebase(),
+            boots: self.clock.boots().to_vec(),
+            seals: self.timing.seals.clone(),
+            sent: self.timing.sent.clone(),
+        }
+    }
+
+    fn seal_if_possible(&mut self, now: &Now) {
+        let end = self.pending.next();
+        let Some(first_open) = self.timing.first_open else {
+            return self.timing.seal(end, Vec::new());
+        };
+        let is_ready = self.connection.is_up() && self.waits_until(now).is_none();
+        if !is_ready || self.timing.seals.len() >= SEALS_MAX {
+            self.timing.sealed = self.timing.sealed.max(first_open);
+            return;
+        }
+        // What was taken in holdover just now has the best time there is.
+        let is_fresh = first_open >= self.durable;
+        let is_coasting = self.clock.reading(now).state == ClockState::Holdover;
+        let timelines = if is_fresh && is_coasting { Vec::new() } else { self.timelines(end) };
+        self.timing.seal(end, timelines);
+    }
+
+    fn timelines(&self, end: Offset) -> Vec<(crate::core::id::BootId, seal::Timeline)> {
+        let boots = self.clock.boots();
+        let is_concerned = |at: usize| {
+            let next = boots.get(at + 1).map_or(end, |next| next.first_offset);
+            next > self.timing.sealed
+        };
+        let concerned = (0..boots.len()).filter(|at| is_concerned(*at));
+        concerned.filter_map(|at| Some((boots[at].id, self.clock.timeline(at)?))).collect()
+    }
+
+    /// Whether anything that the broker does not have may still get another time.
+    pub(super) fn has_open_times(&self) -> bool {
+        self.timing.first_open.is_some() || !self.timing.seals.is_empty()
+    }
+
+    pub(super) fn clock_status(&self, now: &Now) -> ClockStatus {
+        let facts = self.clock.facts().clone();
+        let since = self.clock.synchronized_since();
+        let open = self.timing.first_open.map_or(0, |first| self.pending.next().0 - first.0);
+        let span = |ns: u64| Span::from_ns(ns.min(i64::MAX as u64) as i64);
+        ClockStatus {
+            reading: self.clock.reading(now),
+            uptime: now.uptime(),
+            kernel: facts.kernel.map(|kernel| kernel.judge()),
+            facts,
+            synchronized_for: since.map(|since| span(now.uptime().since_ns(since))),
+            rate_ppb: self.clock.boots().last().and_then(|boot| boot.rate_ppb),
+            events: self.clock.recent().to_vec(),
+            steps: self.timing.steps,
+            open,
+            held_for: self
+                .waits_until(now)
+                .filter(|_| open > 0)
+                .map(|until| span(until.since_ns(now.uptime()))),
+            retimed: self.timing.retimed,
+            uncorrected: self.timing.sent.len(),
+        }
+    }
+}
+
+fn after(since: Uptime, wait: Span) -> Uptime {
+    Uptime::from_ns(since.ns().saturating_add(wait.ns().max(0) as u64))
+}

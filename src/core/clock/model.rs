@@ -1,0 +1,549 @@
+//! The clock over time: every look and every sample of facts goes in, quality,
+//! anchors and events come out.
+
+use super::boots::{self, Boot};
+use super::combine::{Evidence, HOLDOVER_ERROR_MAX_NS, Quality};
+use super::detect::{self, Change};
+use super::event::CLOCK_SOURCE;
+use super::kernel::Leap;
+use super::seal::Timeline;
+use super::timeline::Anchor;
+use super::updates::Updates;
+use super::{
+    BootFacts, ClockEvent, ClockEventKind, ClockFacts, ClockReading, ClockSource, ClockState,
+    Vouch, drift,
+};
+use crate::core::id::{BootId, Offset, SourceId};
+use crate::core::seam::{ClockLedger, Now};
+use crate::core::time::{MaxError, Span, TimebaseId, Uptime};
+
+/// A sample of facts is expected so often.
+const POLL_NS: u64 = 1_000_000_000;
+/// Older facts say nothing about the present: the sampler is stuck.
+const FACTS_STALE_NS: u64 = 5 * POLL_NS;
+/// What a suspend may add to the error until the next sample.
+const SUSPEND_ERROR_NS: u64 = 1_000_000_000;
+/// Above this a daemon is steering hard: worth an event.
+const FAST_SLEW_PPM: f64 = 500.0;
+/// chrony's rate is believed once its error is below this.
+const RATE_SKEW_MAX_PPM: f64 = 5.0;
+/// The kernel's rate is believed after so long in sync.
+const RATE_SETTLED_NS: u64 = 1_800_000_000_000;
+/// A battery-backed clock: read to the second, set to the second, and 20 ppm.
+const RTC_ERROR_NS: u64 = 2_000_000_000;
+/// Drift of a battery-backed clock.
+const RTC_DRIFT_PPB: u64 = 20_000;
+/// Events kept for the status.
+const EVENTS_KEPT: usize = 16;
+
+/// Whose word on the clock is heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reference {
+    /// Every source there is.
+    #[default]
+    Auto,
+    /// The kernel alone.
+    Kernel,
+    /// chronyd; without its answer the clock is not trusted.
+    Chrony,
+    /// ptp4l; without its answer the clock is not trusted.
+    Ptp4l,
+    /// Nobody's: the clock is never trusted.
+    None,
+}
+
+/// What the model needs to know of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockSettings {
+    /// Whose word is heard.
+    pub reference: Reference,
+    /// Bound on the crystal's rate error while it is not learnt, in parts per
+    /// billion.
+    pub max_drift_ppb: u64,
+    /// How long readings of an unsynchronized clock wait for a better one.
+    pub hold_unsynchronized: Span,
+    /// How long after a synchronization the daemon is left to settle before the
+    /// readings that waited are timed.
+    pub restamp_settle: Span,
+    /// The present cannot be before this, in nanoseconds since the UNIX epoch:
+    /// when this programme was made.
+    pub floor_ns: i64,
+}
+
+impl ClockSettings {
+    /// The defaults of the configuration.
+    pub const DEFAULT: ClockSettings = ClockSettings {
+        reference: Reference::Auto,
+        max_drift_ppb: 100_000,
+        hold_unsynchronized: Span::from_secs(120),
+        restamp_settle: Span::from_secs(30),
+        // 2026-11-01T00:00:00Z
+        floor_ns: 1_793_491_200_000_000_000,
+    };
+}
+
+/// The newest quality and when it was found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    quality: Quality,
+    at: Uptime,
+    has_facts: bool,
+}
+
+/// The clock of this gateway.
+#[derive(Clone, Debug)]
+pub struct ClockModel {
+    settings: ClockSettings,
+    boot_facts: BootFacts,
+    boots: Vec<Boot>,
+    timebase: TimebaseId,
+    last: Now,
+    sampled: Now,
+    facts: ClockFacts,
+    updates: Updates,
+    found: Found,
+    /// A step was seen and nobody has vouched for the clock since.
+    is_stepped: bool,
+    /// The kernel has forgotten its daemon since the step, as it must.
+    is_cleared: bool,
+    vouched: Option<Anchor>,
+    synchronized_since: Option<Uptime>,
+    lost_at: Uptime,
+    is_slewing: bool,
+    suspends: u64,
+    events: Vec<ClockEvent>,
+    recent: Vec<ClockEvent>,
+    /// Counts changes of the ledger that must not wait.
+    revision: u64,
+}
+
+impl ClockModel {
+    /// A model that goes on from the ledger. `next` is the next free offset.
+    pub fn new(
+        settings: ClockSettings,
+        boot_facts: BootFacts,
+        ledger: &ClockLedger,
+        next: Offset,
+        now: &Now,
+    ) -> Self {
+        let mut model = Self {
+            settings,
+            boot_facts,
+            boots: ledger.boots.clone(),
+            timebase: ledger.timebase,
+            last: *now,
+            sampled: *now,
+            facts: ClockFacts::default(),
+            updates: Updates::default(),
+            found: Found::default(),
+            is_stepped: false,
+            is_cleared: false,
+            vouched: None,
+            synchronized_since: None,
+            lost_at: Uptime::from_ns(0),
+            is_slewing: false,
+            suspends: 0,
+            events: Vec::new(),
+            recent: Vec::new(),
+            revision: 0,
+        };
+        model.begin(next, now);
+        model
+    }
+
+    fn begin(&mut self, next: Offset, now: &Now) {
+        let known = self.boots.last().filter(|boot| boot.id == self.boot_facts.boot);
+        let Some(boot) = known else {
+            self.timebase = TimebaseId(self.timebase.0 + 1);
+            let set_by = self.set_by(now);
+            self.boots.push(Boot::begun(self.boot_facts.boot, next, set_by, now));
+            self.found.quality.source = set_by;
+            return self.happened(ClockEventKind::Boot, ClockState::Unsynchronized, now);
+        };
+        self.found.quality.source = boot.set_by;
+        // Was it set while nobody looked?
+        if let Some(by) = detect::step_between(boot.wall_offset_ns, 0, now) {
+            self.stepped(by, now);
+        }
+    }
+
+    fn set_by(&self, now: &Now) -> ClockSource {
+        let at_boot_ns = now.wall_offset_ns();
+        if self.boot_facts.is_set_by_rtc {
+            ClockSource::Rtc
+        } else if self.boot_facts.saved.is_some_and(|saved| at_boot_ns >= saved.unix_ns()) {
+            ClockSource::Saved
+        } else {
+            ClockSource::Unknown
+        }
+    }
+
+    /// A look at the clocks; the first thing of every turn.
+    pub fn look(&mut self, now: &Now) {
+        if *now == self.last {
+            return;
+        }
+        let known_ns = self.boot().wall_offset_ns;
+        let base = Now { mono: self.last.mono, ..self.last };
+        let leap = self.leap();
+        for change in detect::changes(&base, now, (leap, leap), POLL_NS) {
+            match change {
+                Change::Suspend(by) => self.suspended(by, now),
+                Change::Stall(by) => {
+                    self.happened(ClockEventKind::Stall(by), self.found.quality.state, now);
+                }
+                // Judged against the known difference, below: small steps add up.
+                Change::Step(_) | Change::Leap(_) => {}
+            }
+        }
+        if let Some(by) = detect::step_between(known_ns, self.last.span_ns, now) {
+            self.jumped(by, now);
+        }
+        self.boot_mut().last_up = now.uptime();
+        self.last = *now;
+    }
+
+    /// What the machine says about its clocks, at this look.
+    pub fn sample(&mut self, facts: ClockFacts, now: &Now) {
+        self.look(now);
+        self.watch_slew(now);
+        if let Some(kernel) = &facts.kernel {
+            self.updates.saw(kernel, now.uptime());
+        }
+        self.vouched_after_step(&facts);
+        self.facts = facts;
+        self.sampled = *now;
+        let before = self.reading(now).state;
+        self.found = Found { quality: self.judge(now), at: now.uptime(), has_facts: true };
+        self.suspends = 0;
+        let state = self.found.quality.state;
+        self.follow(before, state, now);
+        if state == ClockState::Synchronized {
+            self.learn(now);
+        }
+    }
+
+    /// An operator vouches for the clock as it is now.
+    pub fn vouch(&mut self, vouch: Vouch, now: &Now) {
+        self.look(now);
+        let before = self.found.quality.state;
+        let anchor =
+            Anchor { up: now.uptime(), utc_ns: now.wall.unix_ns(), error_ns: vouch.error_ns };
+        self.vouched = Some(anchor);
+        self.is_stepped = false;
+        self.boot_mut().source = ClockSource::Manual;
+        self.boot_mut().anchor(anchor, true);
+        self.found = Found { quality: self.judge(now), at: now.uptime(), has_facts: true };
+        self.synchronized_since.get_or_insert(now.uptime());
+        self.happened(ClockEventKind::Vouched, before, now);
+    }
+
+    /// The clock as it is at this look.
+    pub fn reading(&self, now: &Now) -> ClockReading {
+        let Quality { source, state, error_ns } = self.found.quality;
+        let elapsed_ns = now.uptime().since_ns(self.found.at);
+        let is_stuck = self.found.has_facts && elapsed_ns > FACTS_STALE_NS;
+        let state = match state {
+            ClockState::Synchronized if is_stuck => ClockState::Holdover,
+            state => state,
+        };
+        let grown_ns = drift::grow(elapsed_ns, drift::DISCIPLINED_PPB);
+        let error_ns = error_ns.map(|error_ns| {
+            error_ns
+                .saturating_add(grown_ns)
+                .saturating_add(self.suspends.saturating_mul(SUSPEND_ERROR_NS))
+        });
+        ClockReading {
+            wall: now.wall,
+            source,
+            state,
+            max_error: error_ns.filter(|_| state.is_trusted()).map(MaxError::from_ns),
+            timebase: self.timebase,
+            boot: self.boot_facts.boot,
+        }
+    }
+
+    /// This run of the machine.
+    pub fn boot_id(&self) -> BootId {
+        self.boot_facts.boot
+    }
+
+    /// The newest facts.
+    pub fn facts(&self) -> &ClockFacts {
+        &self.facts
+    }
+
+    /// The boots that are remembered, the current one last.
+    pub fn boots(&self) -> &[Boot] {
+        &self.boots
+    }
+
+    /// The newest timebase.
+    pub fn timebase(&self) -> TimebaseId {
+        self.timebase
+    }
+
+    /// Grows with every change of the ledger that a crash must not undo.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The newest events, oldest first.
+    pub fn recent(&self) -> &[ClockEvent] {
+        &self.recent
+    }
+
+    /// Events since the last call.
+    pub fn take_events(&mut self) -> Vec<ClockEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Since when the clock is synchronized, without interruption.
+    pub fn synchronized_since(&self) -> Option<Uptime> {
+        self.synchronized_since
+    }
+
+    /// Since when it is not: the boot, or the last loss.
+    pub fn lost_at(&self) -> Uptime {
+        self.lost_at
+    }
+
+    /// Whether the clock may yet be set: a daemon is to be seen, or was once.
+    pub fn may_improve(&self) -> bool {
+        self.facts.has_daemon || self.boots.iter().any(Boot::is_anchored)
+    }
+
+    /// Forgets boots that no entry from `frontier` on needs.
+    pub fn prune(&mut self, frontier: Offset) {
+        boots::prune(&mut self.boots, frontier);
+    }
+
+    /// What is known about UTC during the boot `boots()[at]`.
+    pub fn timeline(&self, at: usize) -> Option<Timeline> {
+        let raw_ppb = self.settings.max_drift_ppb;
+        if let Some(anchored) = self.boots.get(at)?.timeline(raw_ppb) {
+            return Some(Timeline::Anchored(anchored));
+        }
+        boots::bounded(&self.boots, at, self.settings.floor_ns, raw_ppb).map(Timeline::Bounded)
+    }
+
+    fn boot(&self) -> &Boot {
+        &self.boots[self.boots.len() - 1]
+    }
+
+    fn boot_mut(&mut self) -> &mut Boot {
+        let last = self.boots.len() - 1;
+        &mut self.boots[last]
+    }
+
+    fn leap(&self) -> Leap {
+        self.facts.kernel.map_or(Leap::None, |kernel| kernel.judge().leap)
+    }
+
+    fn jumped(&mut self, by: Span, now: &Now) {
+        let leap = self.leap();
+        let is_second = (by.ns().saturating_abs() - 1_000_000_000).abs() < detect::STEP_MIN_NS;
+        if is_second && leap != Leap::None {
+            self.boot_mut().wall_offset_ns = now.wall_offset_ns();
+            self.timebase = TimebaseId(self.timebase.0 + 1);
+            self.revision += 1;
+            return self.happened(ClockEventKind::Leap(by), self.found.quality.state, now);
+        }
+        self.stepped(by, now);
+    }
+
+    fn stepped(&mut self, by: Span, now: &Now) {
+        let before = self.reading(now).state;
+        self.boot_mut().wall_offset_ns = now.wall_offset_ns();
+        self.timebase = TimebaseId(self.timebase.0 + 1);
+        self.is_stepped = true;
+        self.is_cleared = false;
+        self.vouched = None;
+        self.synchronized_since = None;
+        self.lost_at = now.uptime();
+        self.found.quality =
+            Quality { source: self.boot().set_by, state: ClockState::Stepped, error_ns: None };
+        self.found.at = now.uptime();
+        self.revision += 1;
+        self.happened(ClockEventKind::Step(by), before, now);
+    }
+
+    fn suspended(&mut self, by: Span, now: &Now) {
+        self.suspends += 1;
+        self.boot_mut().suspended(now.uptime());
+        self.revision += 1;
+        self.happened(ClockEventKind::Suspend(by), self.found.quality.state, now);
+    }
+
+    /// After a step the kernel forgets who vouched for the clock; only what a
+    /// daemon says after that counts.
+    fn vouched_after_step(&mut self, facts: &ClockFacts) {
+        if !self.is_stepped {
+            return;
+        }
+        let Some(kernel) = facts.kernel else { return };
+        if !kernel.judge().is_synchronized {
+            self.is_cleared = true;
+        } else if self.is_cleared || self.updates.is_new() {
+            self.is_stepped = false;
+        }
+    }
+
+    fn watch_slew(&mut self, now: &Now) {
+        let ppm = detect::slew_ppm(&self.sampled, now).unwrap_or(0.0);
+        let is_long_enough = now.raw_ns.saturating_sub(self.sampled.raw_ns) >= POLL_NS / 2;
+        if !is_long_enough {
+            return;
+        }
+        let is_slewing = ppm.abs() > FAST_SLEW_PPM;
+        if is_slewing && !self.is_slewing {
+            let kind = ClockEventKind::FastSlew { ppm: ppm.round() as i32 };
+            self.happened(kind, self.found.quality.state, now);
+        }
+        self.is_slewing = is_slewing;
+    }
+
+    fn judge(&self, now: &Now) -> Quality {
+        let boot_source = self.boot().set_by;
+        let unknown =
+            Quality { source: boot_source, state: ClockState::Unsynchronized, error_ns: None };
+        if now.wall.unix_ns() < self.settings.floor_ns {
+            return unknown;
+        }
+        if self.is_stepped {
+            return Quality { state: ClockState::Stepped, ..unknown };
+        }
+        let quality = self.evidence(now, boot_source).map_or(unknown, |e| e.quality());
+        if quality.state.is_trusted() {
+            return quality;
+        }
+        self.vouched_quality(now).or_else(|| self.rtc_quality(now)).unwrap_or(quality)
+    }
+
+    fn evidence(&self, now: &Now, boot_source: ClockSource) -> Option<Evidence> {
+        let heard = self.settings.reference;
+        let chrony = self.facts.chrony.as_ref().map(|(report, _)| report.judge(now.wall.unix_ns()));
+        let ptp = self.facts.ptp.map(|report| report.judge());
+        let kernel = self.facts.kernel;
+        let evidence = Evidence {
+            kernel: kernel.map(|kernel| kernel.judge()),
+            chrony: chrony.filter(|_| matches!(heard, Reference::Auto | Reference::Chrony)),
+            ptp: ptp.filter(|_| matches!(heard, Reference::Auto | Reference::Ptp4l)),
+            update: self.updates.update(kernel.as_ref(), now.uptime()),
+            has_anchor: self.boot().is_anchored(),
+            is_stepped: self.is_stepped,
+            boot_source,
+            daemon_source: self.daemon_source(),
+        };
+        let is_answered = match heard {
+            Reference::Auto | Reference::Kernel => true,
+            Reference::Chrony => evidence.chrony.is_some(),
+            Reference::Ptp4l => evidence.ptp.is_some(),
+            Reference::None => false,
+        };
+        is_answered.then_some(evidence)
+    }
+
+    /// phc2sys and ptp4l never touch `esterror`; every NTP daemon sets it.
+    fn daemon_source(&self) -> ClockSource {
+        let is_ptp = self.facts.kernel.is_some_and(|kernel| {
+            kernel.judge().kind == super::kernel::MaxErrorKind::ZeroedPhc2sys
+        });
+        if is_ptp { ClockSource::Ptp } else { ClockSource::Ntp }
+    }
+
+    fn vouched_quality(&self, now: &Now) -> Option<Quality> {
+        let anchor = self.vouched?;
+        let elapsed_ns = now.uptime().since_ns(anchor.up);
+        let error_ns =
+            anchor.error_ns.saturating_add(drift::grow(elapsed_ns, self.settings.max_drift_ppb));
+        let state = ClockState::Holdover;
+        (error_ns <= HOLDOVER_ERROR_MAX_NS.max(anchor.error_ns)).then_some(Quality {
+            source: ClockSource::Manual,
+            state,
+            error_ns: Some(error_ns),
+        })
+    }
+
+    /// A boot from a battery-backed clock that was right when it was last seen.
+    fn rtc_quality(&self, now: &Now) -> Option<Quality> {
+        let boot = self.boot();
+        if boot.set_by != ClockSource::Rtc || boot.is_anchored() || self.is_stepped {
+            return None;
+        }
+        let earlier = self.boots.iter().rev().skip(1);
+        let last =
+            earlier.filter_map(|boot| boot.stretches.last()).map(|s| s.last.utc_ns).next()?;
+        let age_ns = u64::try_from(now.wall.unix_ns().saturating_sub(last)).ok()?;
+        let error_ns = RTC_ERROR_NS.saturating_add(drift::grow(age_ns, RTC_DRIFT_PPB));
+        (error_ns <= HOLDOVER_ERROR_MAX_NS).then_some(Quality {
+            source: ClockSource::Rtc,
+            state: ClockState::Holdover,
+            error_ns: Some(error_ns),
+        })
+    }
+
+    /// Keeps track of the transitions that others wait for.
+    fn follow(&mut self, before: ClockState, state: ClockState, now: &Now) {
+        if state == ClockState::Synchronized {
+            if self.synchronized_since.is_none() {
+                self.synchronized_since = Some(now.uptime());
+                self.revision += 1;
+            }
+        } else if self.vouched.is_none() || !state.is_trusted() {
+            if self.synchronized_since.take().is_some() {
+                self.revision += 1;
+            }
+            if before.is_trusted() && !state.is_trusted() {
+                self.lost_at = now.uptime();
+            }
+        }
+        if before != state {
+            self.happened(ClockEventKind::State, before, now);
+        }
+    }
+
+    /// The clock is synchronized: an anchor, and how the crystal runs.
+    fn learn(&mut self, now: &Now) {
+        let Quality { source, error_ns: Some(error_ns), .. } = self.found.quality else { return };
+        let since = self.synchronized_since.unwrap_or(now.uptime());
+        let is_new = since == now.uptime();
+        let anchor = Anchor { up: now.uptime(), utc_ns: now.wall.unix_ns(), error_ns };
+        let rate_ppb = self.rate_ppb(now.uptime().since_ns(since));
+        let boot = self.boot_mut();
+        boot.source = source;
+        boot.anchor(anchor, is_new || boot.stretches.is_empty());
+        boot.rate_ppb = rate_ppb.or(boot.rate_ppb);
+    }
+
+    fn rate_ppb(&self, synchronized_ns: u64) -> Option<i64> {
+        if let Some((report, _)) = &self.facts.chrony
+            && report.skew_ppm <= RATE_SKEW_MAX_PPM
+        {
+            return Some((-report.freq_ppm * 1_000.0).round() as i64);
+        }
+        let kernel = self.facts.kernel.filter(|_| synchronized_ns >= RATE_SETTLED_NS)?;
+        Some(kernel.rate_ppb())
+    }
+
+    fn happened(&mut self, kind: ClockEventKind, state_before: ClockState, now: &Now) {
+        let reading = self.reading(now);
+        let event = ClockEvent {
+            source: SourceId::new(CLOCK_SOURCE),
+            kind,
+            boot: reading.boot,
+            uptime: now.uptime(),
+            timebase: self.timebase,
+            at: now.wall,
+            state_before,
+            state: reading.state,
+            clock: reading.source,
+            max_error: reading.max_error,
+        };
+        if self.recent.len() == EVENTS_KEPT {
+            self.recent.remove(0);
+        }
+        self.recent.push(event.clone());
+        self.events.push(event);
+    }
+}

@@ -1,0 +1,118 @@
+//! A reading's final time.
+//!
+//! Readings of a synchronized clock have it from the start. Others get it when
+//! they are first sent, by the best that is known then, and keep it: the seal is
+//! in the journal before the first publish, so every resend is the same. A seal
+//! does not rewrite what is stored; it says how a stretch of the journal is
+//! timed.
+
+use super::timeline::{Anchored, Bounded, FirstStamp, Interval, Retimed};
+use super::{ClockSource, ClockState};
+use crate::core::id::{BootId, Offset};
+use crate::core::reading::{Origin, Record, Stamp};
+use crate::core::time::{EventTime, MaxError, Uptime};
+
+/// How a stretch of the journal is timed, once and for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seal {
+    /// First offset.
+    pub first: Offset,
+    /// One past the last.
+    pub end: Offset,
+    /// Per boot in it; a boot that is not named keeps its stamps.
+    pub timelines: Vec<(BootId, Timeline)>,
+}
+
+/// What is known about UTC during one boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Timeline {
+    /// It was synchronized some time.
+    Anchored(Anchored),
+    /// It never was, but boots around it were.
+    Bounded(Bounded),
+}
+
+impl Timeline {
+    /// The interval of UTC at `up`; empty when what is known contradicts itself.
+    pub fn interval(&self, up: Uptime) -> Interval {
+        match self {
+            Timeline::Anchored(anchored) => anchored.interval(up),
+            Timeline::Bounded(bounded) => bounded.interval(up),
+        }
+    }
+
+    /// How far the crystal may stray from uptime, in parts per billion.
+    pub fn stray_ppb(&self) -> u64 {
+        match self {
+            Timeline::Anchored(a) => a.rate_ppb.unsigned_abs().saturating_add(a.rate_error_ppb),
+            Timeline::Bounded(bounded) => bounded.rate_error_ppb,
+        }
+    }
+
+    fn retime(&self, first: &FirstStamp) -> (Retimed, Origin, ClockSource, ClockState) {
+        match self {
+            Timeline::Anchored(anchored) => {
+                let known = ClockState::Synchronized;
+                (anchored.retime(first), Origin::Restamped, anchored.source, known)
+            }
+            Timeline::Bounded(bounded) => {
+                let unknown = ClockState::Unsynchronized;
+                (bounded.retime(first), Origin::Bounded, ClockSource::Unknown, unknown)
+            }
+        }
+    }
+}
+
+/// Whether the final time of a reading is not known when it is taken: its event
+/// time is the gateway's, and the gateway's clock was not synchronized.
+pub fn is_open(stamp: &Stamp) -> bool {
+    stamp.state != ClockState::Synchronized
+        && matches!(stamp.origin, Origin::Gateway | Origin::Substituted)
+}
+
+impl Seal {
+    /// Whether it covers the entry at `offset`.
+    pub fn covers(&self, offset: Offset) -> bool {
+        (self.first..self.end).contains(&offset)
+    }
+
+    /// The reading with its final time.
+    pub fn apply(&self, record: &mut Record) {
+        if !is_open(&record.stamp) {
+            return;
+        }
+        let known = self.timelines.iter().find(|(boot, _)| *boot == record.stamp.boot);
+        if let Some((_, timeline)) = known {
+            retime(&mut record.stamp, timeline);
+        }
+    }
+}
+
+fn retime(stamp: &mut Stamp, timeline: &Timeline) {
+    let first = FirstStamp {
+        up: stamp.uptime,
+        wall_ns: stamp.ingest_time.unix_ns(),
+        state: stamp.state,
+        error_ns: stamp.max_error.map(MaxError::ns),
+    };
+    let (retimed, origin, source, state) = timeline.retime(&first);
+    stamp.flags = stamp.flags.with(retimed.flags);
+    if !retimed.is_restamped {
+        // Even a stamp that stays may turn out worse than it claimed.
+        stamp.max_error = retimed.error_ns.map(MaxError::from_ns);
+        return;
+    }
+    // The usual way of a reading to the gateway, for substituted stamps.
+    let latency = stamp.event_time - stamp.ingest_time.as_event_time();
+    if stamp.origin == Origin::Gateway {
+        stamp.first_event_time = Some(stamp.event_time);
+        stamp.origin = origin;
+        stamp.max_error = retimed.error_ns.map(MaxError::from_ns);
+    } else {
+        // How long the device's reading was under way is not known.
+        stamp.max_error = None;
+    }
+    stamp.event_time = EventTime::from_unix_ns(retimed.utc_ns) + latency;
+    stamp.clock = source;
+    stamp.state = state;
+}

@@ -1,0 +1,69 @@
+//! A daemon's updates, as they show in the kernel's `maxerror`: it falls at each
+//! and grows by 500 us a second between them.
+
+use super::combine::Update;
+use super::kernel::{KernelClock, TICK_ERROR_US};
+use crate::core::time::Uptime;
+
+/// The daemon's updates, as the kernel's `maxerror` shows them.
+#[derive(Clone, Debug, Default)]
+pub struct Updates {
+    last_max_error_us: Option<(i64, Uptime)>,
+    last: Option<(Uptime, u64)>,
+    intervals_ns: Vec<u64>,
+}
+
+impl Updates {
+    /// A daemon's update shows as a `maxerror` below what a second's growth
+    /// explains. One tick of slack: the kernel adds to it after the second's
+    /// boundary.
+    pub fn saw(&mut self, kernel: &KernelClock, up: Uptime) {
+        let verdict = kernel.judge();
+        let before = self.last_max_error_us.replace((kernel.max_error_us, up));
+        let Some(error_ns) = verdict.error_ns else {
+            self.last = None;
+            return;
+        };
+        if let Some(age_ns) = kernel.zeroed_age_ns() {
+            let at = Uptime::from_ns(up.ns().saturating_sub(age_ns));
+            if self.last.is_none_or(|(last, _)| at.since_ns(last) > 1_500_000_000) {
+                self.updated(at, error_ns);
+            }
+            return;
+        }
+        let is_update = before.is_none_or(|(max_error_us, since)| {
+            let seconds = (up.since_ns(since) / 1_000_000_000) as i64;
+            kernel.max_error_us < max_error_us + TICK_ERROR_US * (seconds - 1).max(0)
+        });
+        if is_update || self.last.is_none() {
+            self.updated(up, error_ns);
+        }
+    }
+
+    fn updated(&mut self, at: Uptime, error_ns: u64) {
+        if let Some((last, _)) = self.last {
+            if self.intervals_ns.len() == 4 {
+                self.intervals_ns.remove(0);
+            }
+            self.intervals_ns.push(at.since_ns(last));
+        }
+        self.last = Some((at, error_ns));
+    }
+
+    /// Whether the newest sample was an update.
+    pub fn is_new(&self) -> bool {
+        let sampled = self.last_max_error_us.map(|(_, up)| up);
+        self.intervals_ns.last().is_some() && self.last.map(|(at, _)| at) == sampled
+    }
+
+    /// What is known of them at `up`.
+    pub fn update(&self, kernel: Option<&KernelClock>, up: Uptime) -> Update {
+        let greatest = self.intervals_ns.iter().copied().max();
+        Update {
+            age_ns: self.last.map(|(at, _)| up.since_ns(at)),
+            interval_ns: greatest.filter(|_| self.intervals_ns.len() >= 2),
+            error_ns: self.last.map(|(_, error_ns)| error_ns),
+            rate_ppb: kernel.map_or(0, KernelClock::rate_ppb),
+        }
+    }
+}
