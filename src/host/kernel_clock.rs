@@ -6,8 +6,9 @@
 
 use std::io;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 
+use super::clocks::{Look, nanoseconds};
 use crate::core::clock::kernel::KernelClock;
 use crate::core::reading::Arrival;
 use crate::core::seam::Now;
@@ -23,10 +24,6 @@ pub fn wall() -> IngestTime {
     IngestTime::from_unix_ns(nanoseconds(clock_gettime(ClockId::Realtime)))
 }
 
-fn nanoseconds(time: Timespec) -> i64 {
-    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
-}
-
 /// The machine's clocks. Shared by the driver and every source.
 #[derive(Debug, Default)]
 pub struct HostClock;
@@ -39,12 +36,14 @@ impl HostClock {
 
     /// One look at everything.
     pub fn now(&self) -> Now {
-        let mono = mono();
-        let wall = wall();
-        let raw = nanoseconds(clock_gettime(ClockId::MonotonicRaw));
-        let slewed = nanoseconds(clock_gettime(ClockId::Monotonic));
-        let suspended = (mono.ns() as i64 - slewed).max(0);
-        Now { mono, wall, raw_ns: raw as u64, suspended_ns: suspended as u64, span_ns: 0 }
+        let look = Look::take();
+        Now {
+            mono: MonoTime::from_ns(look.boot_ns),
+            wall: IngestTime::from_unix_ns(look.real_ns),
+            raw_ns: look.raw_ns,
+            suspended_ns: look.boot_ns - look.mono_ns,
+            span_ns: look.span_ns,
+        }
     }
 
     /// The arrival of something just now.
@@ -60,19 +59,24 @@ impl HostClock {
 /// A sandbox forbids the call (`EPERM`, `ENOSYS`).
 pub fn sample() -> io::Result<KernelClock> {
     let (code, timex) = adjtimex()?;
-    // `c_long` has 32 bits on ARMv7.
     Ok(KernelClock {
         code,
         status: timex.status,
-        max_error_us: timex.maxerror as i64,
-        est_error_us: timex.esterror as i64,
-        offset: timex.offset as i64,
-        freq: timex.freq as i64,
-        tick: timex.tick as i64,
-        tai: timex.tai as i32,
+        max_error_us: wide(timex.maxerror),
+        est_error_us: wide(timex.esterror),
+        offset: wide(timex.offset),
+        freq: wide(timex.freq),
+        tick: wide(timex.tick),
+        tai: timex.tai,
     })
 }
 
+/// A `c_long`, which has 32 bits on ARMv7.
+fn wide(value: impl Into<i64>) -> i64 {
+    value.into()
+}
+
+/// The return code (`TIME_OK` …) and the values.
 #[expect(unsafe_code, reason = "the C library's only door to the kernel's clock quality")]
 fn adjtimex() -> io::Result<(i32, libc::timex)> {
     // SAFETY: `timex` is plain numbers, for which all zeros are a valid value;
@@ -96,4 +100,29 @@ fn adjtimex() -> io::Result<(i32, libc::timex)> {
         }
     }
     Err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::clock::kernel::PHASE_LIMIT_US;
+
+    #[test]
+    fn monotonic_time_goes_on_and_wall_time_is_after_2020() {
+        let clock = HostClock::new();
+        let first = clock.now();
+        let second = clock.now();
+        assert!(second.mono >= first.mono && first.mono > MonoTime::from_ns(0));
+        assert!(first.wall > IngestTime::from_unix_ns(1_577_836_800_000_000_000));
+    }
+
+    #[test]
+    fn the_sample_is_within_what_the_kernel_can_say() {
+        let kernel = sample().unwrap();
+        assert!((0..=5).contains(&kernel.code), "{kernel:?}");
+        assert!((0..=PHASE_LIMIT_US).contains(&kernel.max_error_us), "{kernel:?}");
+        assert!((9_000..=11_000).contains(&kernel.tick), "{kernel:?}");
+        // 500 ppm, in parts per million times 65,536.
+        assert!(kernel.freq.abs() <= 500 << 16, "{kernel:?}");
+    }
 }

@@ -2,10 +2,17 @@
 //! its service manager. Knows nothing of Tidegate but the core's types.
 
 pub mod boot;
+mod carried;
+pub mod chrony;
+pub mod clocks;
 pub mod disk;
 pub mod kernel_clock;
+pub mod ptp;
+pub mod sampler;
 pub mod signal;
+pub mod step_watch;
 pub mod systemd;
+pub mod timesyncd;
 
 pub use kernel_clock::HostClock;
 

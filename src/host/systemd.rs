@@ -1,6 +1,7 @@
 //! The service manager: readiness, status line, watchdog. Without
 //! `NOTIFY_SOCKET` every call here does nothing.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -36,6 +37,14 @@ pub fn watchdog_timeout() -> Option<Duration> {
 pub fn logs_to_journal() -> bool {
     #[expect(clippy::disallowed_methods, reason = "systemd announces its journal this way only")]
     std::env::var_os("JOURNAL_STREAM").is_some()
+}
+
+/// The folder under `/run` that systemd made for this service
+/// (`RuntimeDirectory=`): the first, where there are several.
+pub fn runtime_directory() -> Option<PathBuf> {
+    #[expect(clippy::disallowed_methods, reason = "systemd names its folders this way only")]
+    let folders = std::env::var_os("RUNTIME_DIRECTORY")?;
+    std::env::split_paths(&folders).next().filter(|folder| folder.is_absolute())
 }
 
 /// A lost message is no reason to stop: the next one follows soon.
