@@ -39,3 +39,10 @@ pub struct BootFacts {
     /// a lower bound of the present.
     pub saved: Option<IngestTime>,
 }
+
+/// An operator's word: the wall clock is right within an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vouch {
+    /// Bound on |clock − UTC| that the operator states, in nanoseconds.
+    pub error_ns: u64,
+}

@@ -38,17 +38,17 @@ pub const TICK_ERROR_US: i64 = 500;
 
 /// The `STA_` bits of `linux/timex.h` that are looked at.
 mod sta {
-    pub const PPSFREQ: i32 = 0x2;
-    pub const PPSTIME: i32 = 0x4;
-    pub const INS: i32 = 0x10;
-    pub const DEL: i32 = 0x20;
-    pub const UNSYNC: i32 = 0x40;
-    pub const PPSSIGNAL: i32 = 0x100;
-    pub const PPSJITTER: i32 = 0x200;
-    pub const PPSWANDER: i32 = 0x400;
-    pub const PPSERROR: i32 = 0x800;
-    pub const CLOCKERR: i32 = 0x1000;
-    pub const NANO: i32 = 0x2000;
+    pub(super) const PPSFREQ: i32 = 0x2;
+    pub(super) const PPSTIME: i32 = 0x4;
+    pub(super) const INS: i32 = 0x10;
+    pub(super) const DEL: i32 = 0x20;
+    pub(super) const UNSYNC: i32 = 0x40;
+    pub(super) const PPSSIGNAL: i32 = 0x100;
+    pub(super) const PPSJITTER: i32 = 0x200;
+    pub(super) const PPSWANDER: i32 = 0x400;
+    pub(super) const PPSERROR: i32 = 0x800;
+    pub(super) const CLOCKERR: i32 = 0x1000;
+    pub(super) const NANO: i32 = 0x2000;
 }
 
 /// systemd-timesyncd reports no error of its own (`maxerror` 0 at each update).
