@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::id::CommitId;
-use crate::core::reading::{Flags, Reading, Record, Refusal, Stamp};
+use crate::core::reading::{Reading, Record, Refusal, Stamp};
 use crate::core::seam::Batch;
 use crate::core::stamp::{self, Verdict};
 
@@ -23,14 +23,23 @@ impl Agent {
         let settings = self.source_settings(&source);
         let mut tally = Tally::default();
         let mut refusals = refused;
+        let mut source_clock = self.source_clocks.remove(&source).unwrap_or_default();
         for reading in readings {
-            match stamp::stamp(&settings, &now.clock, &arrival, reading.device_time) {
+            let device_time = reading.device_time;
+            let stamped =
+                stamp::stamp(&settings, &now.clock, &arrival, device_time, &mut source_clock);
+            if let Some(delta) = stamped.device_step {
+                let source = source.clone();
+                effects.push(Effect::Notice(Notice::DeviceClockStep { source, delta }));
+            }
+            match stamped.verdict {
                 Verdict::Stamp(stamp) => self.number(now, &source, reading, stamp, &mut tally),
-                Verdict::Quarantine(flags) => {
-                    refusals.push(implausible(&source, arrival.ingest, &reading, flags));
+                Verdict::Quarantine { flags: _, reason } => {
+                    refusals.push(refusal(&source, arrival.ingest, &reading, reason));
                 }
             }
         }
+        self.source_clocks.insert(source.clone(), source_clock);
         self.note(&source, now.mono, &tally, effects);
         self.quarantine(now, &source, refusals, effects);
         if let Some(receipt) = receipt {
@@ -182,14 +191,13 @@ impl Agent {
     }
 }
 
-fn implausible(
+fn refusal(
     source: &SourceId,
     at: crate::core::time::IngestTime,
     reading: &Reading,
-    flags: Flags,
+    reason: String,
 ) -> Refusal {
-    let names: Vec<&str> = flags.names().collect();
-    let claimed = reading.device_time.map(|time| time.at.to_string()).unwrap_or_default();
+    let claimed = reading.device_time.as_ref().map(stamp::shown).unwrap_or_default();
     let text = format!(
         "{} {} = {:?} at {claimed}",
         reading.series.entity, reading.series.property, reading.value
@@ -198,7 +206,7 @@ fn implausible(
         source: source.clone(),
         at,
         kind: "time",
-        reason: format!("device time {claimed} is implausible ({})", names.join(", ")),
+        reason,
         length: text.len() as u64,
         content: text.into_bytes(),
     }

@@ -4,6 +4,7 @@
 //! tells steps from slews, bounds holdover and re-stamps readings taken before
 //! the clock was right belongs here beside it.
 
+pub mod encode;
 pub mod quality;
 
 pub use quality::{ClockReading, ClockSource, ClockState, KernelClock};
