@@ -375,9 +375,7 @@ impl Config {
 
     /// What the agent needs to know of it.
     pub fn agent_settings(&self) -> Settings {
-        let source = |source: &Source| {
-            (SourceId::new(&source.name), source.time.settings())
-        };
+        let source = |source: &Source| (SourceId::new(&source.name), source.time.settings());
         let Uplink { reconnect_min, reconnect_max, .. } = self.uplink;
         Settings {
             commit_interval: Span::from_std(self.journal.commit_interval),

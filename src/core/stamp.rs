@@ -245,11 +245,7 @@ fn unresolved_error(resolved: &Resolved) -> Option<MaxError> {
 
 /// A device time as the device said it: without `Z` where it gave no offset.
 pub fn shown(device: &DeviceTime) -> String {
-    if device.flags.has(Flags::NO_OFFSET) {
-        shown_local(device.at)
-    } else {
-        device.at.to_string()
-    }
+    if device.flags.has(Flags::NO_OFFSET) { shown_local(device.at) } else { device.at.to_string() }
 }
 
 /// A time on a local clock: no `Z`.

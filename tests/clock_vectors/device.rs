@@ -25,7 +25,7 @@ const KEYS: &[&str] = &[
     "theta_ns",
 ];
 
-pub fn run(input: &Value) -> Value {
+pub(crate) fn run(input: &Value) -> Value {
     if input.get("offsets_ms").is_some() {
         return min_filter(input);
     }

@@ -9,7 +9,7 @@ use crate::{check_keys, flag, int};
 const KEYS: &[&str] =
     &["naive", "zone", "su", "arrival", "arrival_err", "live", "last_utc", "l_typ_ns"];
 
-pub fn run(input: &Value) -> Value {
+pub(crate) fn run(input: &Value) -> Value {
     check_keys(input, KEYS);
     let zone: Zone = input["zone"].as_str().unwrap().parse().unwrap();
     let naive: chrono::NaiveDateTime = input["naive"].as_str().unwrap().parse().unwrap();

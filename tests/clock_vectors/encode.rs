@@ -13,7 +13,7 @@ use crate::{check_keys, flag, int};
 
 const KEYS: &[&str] = &["origin", "source", "state", "max_err_ns", "leap_known", "clock_failure"];
 
-pub fn run(input: &Value) -> Value {
+pub(crate) fn run(input: &Value) -> Value {
     check_keys(input, KEYS);
     let word = |key: &str| input[key].as_str().unwrap();
     let (origin, source, state) =
@@ -71,7 +71,7 @@ fn source(word: &str) -> ClockSource {
     all.into_iter().find(|source| source.as_str() == word).unwrap()
 }
 
-pub fn state(word: &str) -> ClockState {
+pub(crate) fn state(word: &str) -> ClockState {
     let all = [
         ClockState::Unsynchronized,
         ClockState::Stepped,

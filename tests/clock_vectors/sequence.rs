@@ -18,7 +18,7 @@ fn books_after(source: &SourceId, last: u64) -> Books {
     Books::open(&Meta { epoch, sources, ..Meta::default() }, epoch)
 }
 
-pub fn run(input: &Value) -> Value {
+pub(crate) fn run(input: &Value) -> Value {
     check_keys(input, &["readings"]);
     let source = SourceId::new("plc");
     let readings = input["readings"].as_array().unwrap();
@@ -49,7 +49,7 @@ pub fn run(input: &Value) -> Value {
 
 /// What happens after a crash: the number after the last durable one, and no
 /// marker, for none is missing.
-pub fn numbering_goes_on(input: &Value) {
+pub(crate) fn numbering_goes_on(input: &Value) {
     let last = input["last_durable"].as_u64().unwrap();
     let source = SourceId::new("plc");
     let mut books = books_after(&source, last);

@@ -10,7 +10,7 @@ use tidegate::core::time::{EventTime, MaxError, Span};
 
 use crate::{arrival, check_keys, clock, int};
 
-pub fn run(input: &Value) -> Value {
+pub(crate) fn run(input: &Value) -> Value {
     check_keys(input, &["readings", "out_of_orderness_ns"]);
     let bound = Span::from_ns(int(input, "out_of_orderness_ns").unwrap());
     let mut at: Option<EventTime> = None;

@@ -189,11 +189,7 @@ pub fn iec61850_time_quality(
 /// the FRACSEC quality octet): 0 for a clock locked to UTC by GNSS or PTP, else
 /// 1 to 11 for an error within 1 ns, 10 ns … 10 s, 15 for a clock that cannot be
 /// relied on.
-pub fn c37_118_msg_tq(
-    source: ClockSource,
-    state: ClockState,
-    max_error: Option<MaxError>,
-) -> u8 {
+pub fn c37_118_msg_tq(source: ClockSource, state: ClockState, max_error: Option<MaxError>) -> u8 {
     const UNRELIABLE: u8 = 15;
     let Some(error) = max_error else { return UNRELIABLE };
     let is_locked = state == ClockState::Synchronized;

@@ -83,9 +83,8 @@ pub fn check(
     let lag_ns = arrival.lag_behind(claim.at).ns();
     let ahead_ns = lag_ns.saturating_neg();
     let errors_ns = gateway_error_ns.saturating_add(claim.max_error.map_or(0, |e| clamp(e.ns())));
-    let is_within = |value_ns: i64, limit_ns: i64, error_ns: i64| {
-        value_ns <= limit_ns.saturating_add(error_ns)
-    };
+    let is_within =
+        |value_ns: i64, limit_ns: i64, error_ns: i64| value_ns <= limit_ns.saturating_add(error_ns);
     if !is_within(ahead_ns, settings.future_limit.ns(), gateway_error_ns) {
         flags = flags.with(Flags::FUTURE);
     } else if settings.is_live

@@ -16,11 +16,7 @@ fn settings(on_bad_time: OnBadTime) -> SourceSettings {
 }
 
 fn berlin() -> SourceSettings {
-    SourceSettings {
-        zone: "Europe/Berlin".parse().ok(),
-        is_live: false,
-        ..SourceSettings::DEFAULT
-    }
+    SourceSettings { zone: "Europe/Berlin".parse().ok(), is_live: false, ..SourceSettings::DEFAULT }
 }
 
 fn clock(state: ClockState) -> ClockReading {
@@ -138,7 +134,10 @@ fn a_skewed_device_is_corrected_from_its_eighth_reading_on() {
     let last = stamps[8];
     assert_eq!(last.event_time.unix_ns(), NOW_NS + 8 * S - 10_000_000);
     assert_eq!(last.first_event_time.map(EventTime::unix_ns), Some(NOW_NS - 2 * S - 30_000_000));
-    assert_eq!((last.flags, last.max_error), (Flags::SKEWED, Some(MaxError::from_ns(3_000_000_000))));
+    assert_eq!(
+        (last.flags, last.max_error),
+        (Flags::SKEWED, Some(MaxError::from_ns(3_000_000_000)))
+    );
 }
 
 #[test]
