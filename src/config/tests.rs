@@ -319,7 +319,7 @@ fn zones_are_names_or_offsets_and_near_ones_are_suggested() {
     zone("Asia/Sydney", "did you mean \"Australia/Sydney\"?");
     let form = "write a name of the IANA database like \"Europe/Berlin\", \
                 or an offset like \"+02:00\"";
-    zone("the workshop's", form);
+    zone("somewhere in the workshop", form);
     zone("+25:00", form);
 }
 
