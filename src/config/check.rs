@@ -5,22 +5,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::file::{Book, Section, Wrong};
+use super::time::source_time;
 use super::value;
 use super::{
     Address, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems, Protocol,
-    Simulate, Source, SourceKind, SourceMap, SourceTime, TimeUnit, Uplink, UplinkFormat,
+    Simulate, Source, SourceKind, SourceMap, TimeUnit, Uplink, UplinkFormat,
 };
-use crate::core::agent::{OnBadTime, WhenFull};
+use crate::core::agent::WhenFull;
 use crate::core::limits;
-use crate::core::time::EventTime;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// 2015-01-01T00:00:00Z: older stamps come from clocks that were never set.
-const EARLIEST: EventTime = EventTime::from_unix_ns(1_420_070_400_000_000_000);
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -300,28 +298,6 @@ fn simulate(section: &Section<'_>) -> Simulate {
     }
     outage.refuse_unknown();
     simulate
-}
-
-fn source_time(section: Section<'_>) -> SourceTime {
-    let policies = [
-        ("flag", OnBadTime::Flag),
-        ("substitute", OnBadTime::Substitute),
-        ("quarantine", OnBadTime::Quarantine),
-    ];
-    let trust = value::one_of(&[("device", true), ("gateway", false)]);
-    let time = SourceTime {
-        trusts_device: section.read("trust", true, trust),
-        future_limit: section.read(
-            "future_limit",
-            secs(300),
-            value::duration(Duration::ZERO..=DAY * 366),
-        ),
-        earliest: section.read("earliest", EARLIEST, value::instant),
-        on_bad_time: section.read("on_bad_time", OnBadTime::Flag, value::one_of(&policies)),
-        bound: section.read("bound", secs(20), value::duration(Duration::ZERO..=DAY * 366)),
-    };
-    section.refuse_unknown();
-    time
 }
 
 impl Default for SourceMap {

@@ -8,6 +8,7 @@ mod file;
 mod print;
 #[cfg(test)]
 mod tests;
+mod time;
 mod value;
 
 use std::fmt;
@@ -15,10 +16,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::core::agent::{OnBadTime, Settings, SourceSettings, WhenFull};
+use crate::core::agent::{Settings, WhenFull};
 use crate::core::clock::ClockSettings;
 use crate::core::id::SourceId;
-use crate::core::time::{EventTime, Span};
+use crate::core::time::Span;
+
+pub use time::SourceTime;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -229,21 +232,6 @@ pub enum TimeUnit {
     Nanos,
 }
 
-/// `[source.time]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceTime {
-    /// Whether the device's event time is used when there is one.
-    pub trusts_device: bool,
-    /// How far ahead of the gateway a device stamp is believed.
-    pub future_limit: Duration,
-    /// Device stamps before this are implausible.
-    pub earliest: EventTime,
-    /// What becomes of an implausible device stamp.
-    pub on_bad_time: OnBadTime,
-    /// How far out of order readings may come.
-    pub bound: Duration,
-}
-
 /// `[source.map]`: JSON pointers into the object of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceMap {
@@ -388,16 +376,7 @@ impl Config {
 
     /// What the agent needs to know of it.
     pub fn agent_settings(&self) -> Settings {
-        let source = |source: &Source| {
-            let settings = SourceSettings {
-                trusts_device: source.time.trusts_device,
-                future_limit: Span::from_std(source.time.future_limit),
-                earliest: source.time.earliest,
-                on_bad_time: source.time.on_bad_time,
-                bound: Span::from_std(source.time.bound),
-            };
-            (SourceId::new(&source.name), settings)
-        };
+        let source = |source: &Source| (SourceId::new(&source.name), source.time.settings());
         let Uplink { reconnect_min, reconnect_max, .. } = self.uplink;
         Settings {
             commit_interval: Span::from_std(self.journal.commit_interval),

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Address, Config, LogFormat, Protocol, Source, SourceKind, TimeUnit, Uplink, UplinkFormat,
+    Address, Config, LogFormat, Protocol, Source, SourceKind, SourceTime, TimeUnit, Uplink,
+    UplinkFormat,
 };
-use crate::core::agent::{OnBadTime, WhenFull};
+use crate::core::agent::WhenFull;
 
 /// Collects `key = value` lines.
 #[derive(Default)]
@@ -143,17 +145,7 @@ fn source(page: &mut Page, source: &Source) {
             page.raw("outage", format!("{{ every = {every}, for = {length} }}"));
         }
     }
-    page.head("[source.time]");
-    page.text("trust", if source.time.trusts_device { "device" } else { "gateway" });
-    page.duration("future_limit", source.time.future_limit);
-    page.text("earliest", &source.time.earliest.to_string());
-    let on_bad_time = match source.time.on_bad_time {
-        OnBadTime::Flag => "flag",
-        OnBadTime::Substitute => "substitute",
-        OnBadTime::Quarantine => "quarantine",
-    };
-    page.text("on_bad_time", on_bad_time);
-    page.duration("bound", source.time.bound);
+    source_time(page, &source.time);
     if !matches!(source.kind, SourceKind::Simulate(_)) {
         page.head("[source.map]");
         let map = &source.map;
@@ -171,6 +163,28 @@ fn source(page: &mut Page, source: &Source) {
             page.text(key, &pointer.to_string());
         }
     }
+}
+
+fn source_time(page: &mut Page, time: &SourceTime) {
+    page.head("[source.time]");
+    page.text("trust", if time.trusts_device { "device" } else { "gateway" });
+    page.text("zone", &time.zone.map(|zone| zone.to_string()).unwrap_or_default());
+    page.text("ambiguous", word(&AMBIGUOUS, time.ambiguous));
+    page.text("nonexistent", word(&NONEXISTENT, time.nonexistent));
+    page.raw("live", time.live);
+    page.duration("latency_max", time.latency_max);
+    page.duration("latency_typical", time.latency_typical);
+    page.duration("future_limit", time.future_limit);
+    page.text("earliest", &time.earliest.to_string());
+    let manufactured = time.manufactured.map(|at| at.to_string());
+    page.text("manufactured", &manufactured.unwrap_or_default());
+    page.text("on_bad_time", word(&POLICIES, time.on_bad_time));
+    page.duration("bound", time.bound);
+}
+
+/// The word of a meaning; each has one.
+fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
+    words.iter().find(|(_, known)| *known == meaning).map_or("", |(word, _)| word)
 }
 
 fn lines(page: &mut Page, source: &Source) {

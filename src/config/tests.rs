@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
+use crate::core::agent::{OnAmbiguousTime, OnBadTime, OnNonexistentTime, SourceSettings};
+use crate::core::time::EventTime;
 
 const SAMPLE: &str = include_str!("../../config/tidegate.toml");
 const MINIMAL: &str = include_str!("../../config/minimal.toml");
@@ -305,6 +307,61 @@ fn a_file_that_cannot_be_read_is_a_problem_like_others() {
 }
 
 #[test]
+fn zones_are_names_or_offsets_and_near_ones_are_suggested() {
+    let zone = |zone: &str, said: &str| {
+        let lines = format!("address = '127.0.0.1:1'\n[source.time]\nzone = '{zone}'");
+        let what = format!("t.toml:11: source.time.zone: {zone:?} is no time zone; {said}");
+        check_source(&lines, &what);
+    };
+    zone("Europe/Berln", "did you mean \"Europe/Berlin\"?");
+    zone("Berlin", "did you mean \"Europe/Berlin\"?");
+    zone("europe/berlin", "did you mean \"Europe/Berlin\"?");
+    zone("Asia/Sydney", "did you mean \"Australia/Sydney\"?");
+    let form = "write a name of the IANA database like \"Europe/Berlin\", \
+                or an offset like \"+02:00\"";
+    zone("somewhere in the workshop", form);
+    zone("+25:00", form);
+}
+
+#[test]
+fn times_of_sources_are_printed_as_they_are_read() {
+    let text = format!(
+        "{HEAD}[[source]]\nname = 'p'\ntype = 'stdin'\n[source.time]\nzone = 'Europe/Berlin'\n\
+         ambiguous = 'later'\nnonexistent = 'quarantine'\nlive = false\nlatency_max = '3s'\n\
+         latency_typical = '250ms'\nmanufactured = 2019-05-01\non_bad_time = 'correct'\n\
+         [[source]]\nname = 'q'\ntype = 'stdin'\n[source.time]\nzone = '-03:30'\n\
+         manufactured = '2012-02-03T04:05:06Z'\n"
+    );
+    let config = parse(&text);
+    assert_eq!(parse(&config.print()), config);
+    let settings = config.agent_settings();
+    let expected = SourceSettings {
+        zone: "Europe/Berlin".parse().ok(),
+        on_ambiguous_time: OnAmbiguousTime::Later,
+        on_nonexistent_time: OnNonexistentTime::Quarantine,
+        is_live: false,
+        latency_max: Span::from_secs(3),
+        latency_typical: Span::from_millis(250),
+        earliest: EventTime::from_unix_ns(1_556_668_800_000_000_000),
+        on_bad_time: OnBadTime::Correct,
+        ..SourceSettings::DEFAULT
+    };
+    assert_eq!(settings.sources[&SourceId::new("p")], expected);
+    // What is older than `earliest` stays implausible.
+    let expected = SourceSettings { zone: "-03:30".parse().ok(), ..SourceSettings::DEFAULT };
+    assert_eq!(settings.sources[&SourceId::new("q")], expected);
+    check_source(
+        "address = '127.0.0.1:1'\n[source.time]\nmanufactured = '2019'",
+        "t.toml:11: source.time.manufactured: \"2019\" is not a time between 1678 and 2262; \
+         write it like \"2019-05-01\" or \"2019-05-01T00:00:00Z\"",
+    );
+    check_source(
+        "address = '127.0.0.1:1'\n[source.time]\nlatency_typical = '5s'",
+        "t.toml:11: source.time.latency_typical: is more than latency_max; lower it",
+    );
+}
+
+#[test]
 fn the_agent_gets_what_the_file_says() {
     let config = parse(&format!(
         "{HEAD}keep_alive = '40s'\n[[source]]\nname = 'p'\ntype = 'stdin'\n\
@@ -327,6 +384,7 @@ fn the_agent_gets_what_the_file_says() {
         earliest: EventTime::from_unix_ns(1_420_070_400_000_000_000),
         on_bad_time: OnBadTime::Substitute,
         bound: Span::from_secs(3),
+        ..SourceSettings::DEFAULT
     };
     assert_eq!(settings.sources.into_iter().collect::<Vec<_>>(), [(SourceId::new("p"), expected)]);
 }

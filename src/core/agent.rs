@@ -18,9 +18,12 @@ use super::seam::{
     Damage, DownCause, Effect, Input, LinkCommand, LinkEvent, LinkStatus, Meta, Missing, Notice,
     Now, Outcome, Publish, PublishBody, Recovered, StoreEvent,
 };
+use super::skew::SourceClock;
 use super::time::{MonoTime, Span};
 
-pub use super::settings::{OnBadTime, Settings, SourceSettings, WhenFull};
+pub use super::settings::{
+    OnAmbiguousTime, OnBadTime, OnNonexistentTime, Settings, SourceSettings, WhenFull,
+};
 pub use super::status::{LinkState, SourceStatus, Status};
 
 mod delivery;
@@ -38,6 +41,8 @@ const META_INTERVAL: Span = Span::from_secs(1);
 #[derive(Debug)]
 pub struct Agent {
     settings: Settings,
+    /// What stamping remembers of each source.
+    source_clocks: BTreeMap<SourceId, SourceClock>,
     books: Books,
     buffer: Buffer,
     pending: Pending,
@@ -104,6 +109,7 @@ impl Agent {
         let frontier = meta.frontier.max(meta.start);
         let done = RangeSet::new(frontier.0, meta.done.iter().map(|(first, end)| (first.0, end.0)));
         let mut agent = Self {
+            source_clocks: BTreeMap::new(),
             books: Books::open(&meta, epoch),
             buffer: Buffer::new(bounds, recovered.segments, recovered.disk, meta.start),
             pending: Pending::new(recovered.next),

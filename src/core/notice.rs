@@ -128,6 +128,13 @@ pub enum Notice {
         /// How many in this batch.
         count: u64,
     },
+    /// The clock of a device was set.
+    DeviceClockStep {
+        /// The source.
+        source: SourceId,
+        /// By how much, positive for ahead.
+        delta: Span,
+    },
     /// Inputs went to the quarantine.
     Quarantined {
         /// The source.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::clock::ClockSettings;
 use super::id::SourceId;
 use super::time::{EventTime, Span};
+use super::zone::Zone;
 
 /// What the agent needs to know of the configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,10 +52,26 @@ pub struct SourceSettings {
     pub trusts_device: bool,
     /// How far ahead of the gateway a device stamp is believed.
     pub future_limit: Span,
-    /// Device stamps before this are implausible.
+    /// Device stamps before this are implausible: the later of `earliest` and
+    /// `manufactured`.
     pub earliest: EventTime,
     /// What becomes of an implausible device stamp.
     pub on_bad_time: OnBadTime,
+    /// The zone of device times without an offset; without one they count as
+    /// UTC.
+    pub zone: Option<Zone>,
+    /// What becomes of a local time that happens twice, when nothing tells which
+    /// it is.
+    pub on_ambiguous_time: OnAmbiguousTime,
+    /// What becomes of a local time that never happens.
+    pub on_nonexistent_time: OnNonexistentTime,
+    /// The longest a reading takes from the device to this gateway.
+    pub latency_max: Span,
+    /// How long it usually takes.
+    pub latency_typical: Span,
+    /// Whether readings come as they are taken. Where they come in batches or
+    /// from files, arrival says nothing about the device's clock.
+    pub is_live: bool,
     /// How far out of order readings may come: the watermark stays this far
     /// behind the newest plausible event time.
     pub bound: Span,
@@ -69,16 +86,47 @@ pub enum OnBadTime {
     Substitute,
     /// The reading goes to the quarantine.
     Quarantine,
+    /// It is kept and flagged; a device that is merely skewed is corrected by
+    /// its estimated skew, and the first stamp is kept beside it.
+    Correct,
+}
+
+/// What becomes of a local time in the repeated hour when nothing tells which
+/// pass it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnAmbiguousTime {
+    /// The first pass is taken.
+    Earlier,
+    /// The second pass is taken.
+    Later,
+    /// The reading goes to the quarantine.
+    Quarantine,
+}
+
+/// What becomes of a local time in the skipped hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnNonexistentTime {
+    /// The offset before the transition is used.
+    Shift,
+    /// The reading goes to the quarantine.
+    Quarantine,
 }
 
 impl SourceSettings {
     /// The defaults of the configuration: the device is trusted, five minutes of
-    /// future, nothing before 2015, bad stamps flagged, twenty seconds of disorder.
+    /// future, nothing before 2015, bad stamps flagged, no zone, live with two seconds of latency at most, twenty
+    /// seconds of disorder.
     pub const DEFAULT: SourceSettings = SourceSettings {
         trusts_device: true,
         future_limit: Span::from_secs(300),
         earliest: EventTime::from_unix_ns(1_420_070_400_000_000_000),
         on_bad_time: OnBadTime::Flag,
+        zone: None,
+        on_ambiguous_time: OnAmbiguousTime::Earlier,
+        on_nonexistent_time: OnNonexistentTime::Shift,
+        latency_max: Span::from_secs(2),
+        latency_typical: Span::ZERO,
+        is_live: true,
         bound: Span::from_secs(20),
     };
 }

@@ -97,6 +97,12 @@ impl Telemetry {
                     warn!(%source, count, unsaid, "event times in the future or far past");
                 }
             }
+            Notice::DeviceClockStep { source, delta } => {
+                let cause = format!("device clock of {source}");
+                if let Some(unsaid) = self.throttle.admit(&cause, now) {
+                    warn!(%source, %delta, unsaid, "the clock of a device was set");
+                }
+            }
             Notice::Quarantined { source, kind, reason, count } => {
                 self.metrics.quarantined(source.as_str(), kind, count);
                 let cause = format!("{kind} from {source}");

@@ -7,4 +7,5 @@ mod support;
 mod agent;
 mod json;
 mod ops;
+mod time;
 mod uplink;

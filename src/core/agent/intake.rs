@@ -3,9 +3,10 @@
 use super::*;
 use crate::core::clock::seal;
 use crate::core::id::CommitId;
-use crate::core::reading::{Flags, Reading, Record, Refusal, Stamp};
+use crate::core::reading::{Origin, Reading, Record, Refusal, Stamp};
 use crate::core::seam::Batch;
 use crate::core::stamp::{self, Verdict};
+use crate::core::time::EventTime;
 
 /// What a batch brought, for its notices.
 #[derive(Default)]
@@ -25,14 +26,22 @@ impl Agent {
         let clock = self.clock.reading(now);
         let mut tally = Tally::default();
         let mut refusals = refused;
+        let mut source_clock = self.source_clocks.remove(&source).unwrap_or_default();
         for reading in readings {
-            match stamp::stamp(&settings, &clock, &arrival, reading.device_time) {
+            let device_time = reading.device_time;
+            let stamped = stamp::stamp(&settings, &clock, &arrival, device_time, &mut source_clock);
+            if let Some(delta) = stamped.device_step {
+                let source = source.clone();
+                effects.push(Effect::Notice(Notice::DeviceClockStep { source, delta }));
+            }
+            match stamped.verdict {
                 Verdict::Stamp(stamp) => self.number(now, &source, reading, stamp, &mut tally),
-                Verdict::Quarantine(flags) => {
-                    refusals.push(implausible(&source, arrival.ingest, &reading, flags));
+                Verdict::Quarantine { flags: _, reason } => {
+                    refusals.push(refusal(&source, arrival.ingest, &reading, reason));
                 }
             }
         }
+        self.source_clocks.insert(source.clone(), source_clock);
         self.note(&source, now.mono, &tally, effects);
         self.quarantine(now, &source, refusals, effects);
         if let Some(receipt) = receipt {
@@ -64,9 +73,10 @@ impl Agent {
         let lag = stamp.ingest_time.lag_behind(stamp.event_time);
         tally.count += 1;
         tally.lag = Some(tally.lag.map_or((lag, lag), |(min, max)| (min.min(lag), max.max(lag))));
-        if stamp::is_plausible(stamp.flags) {
-            self.books.saw_event(source, stamp.event_time);
-        } else {
+        if let Some(event_time) = moves_frontier(&stamp) {
+            self.books.saw_event(source, event_time);
+        }
+        if !stamp::is_plausible(stamp.flags) {
             tally.implausible += 1;
         }
         let seq = self.books.accept(source);
@@ -191,14 +201,23 @@ impl Agent {
     }
 }
 
-fn implausible(
+/// The event time that a stamp vouches for. A clock that nobody vouches for, a
+/// stamp from the future and one of a device that never was set move nothing,
+/// and none moves beyond the arrival.
+fn moves_frontier(stamp: &Stamp) -> Option<EventTime> {
+    let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
+    let is_plausible = !is_device || stamp::is_plausible(stamp.flags);
+    let is_known = stamp.state.is_trusted() && is_plausible;
+    is_known.then(|| stamp.event_time.min(stamp.ingest_time.as_event_time()))
+}
+
+fn refusal(
     source: &SourceId,
     at: crate::core::time::IngestTime,
     reading: &Reading,
-    flags: Flags,
+    reason: String,
 ) -> Refusal {
-    let names: Vec<&str> = flags.names().collect();
-    let claimed = reading.device_time.map(|time| time.at.to_string()).unwrap_or_default();
+    let claimed = reading.device_time.as_ref().map(stamp::shown).unwrap_or_default();
     let text = format!(
         "{} {} = {:?} at {claimed}",
         reading.series.entity, reading.series.property, reading.value
@@ -207,7 +226,7 @@ fn implausible(
         source: source.clone(),
         at,
         kind: "time",
-        reason: format!("device time {claimed} is implausible ({})", names.join(", ")),
+        reason,
         length: text.len() as u64,
         content: text.into_bytes(),
     }

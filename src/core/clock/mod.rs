@@ -20,6 +20,7 @@ pub mod combine;
 pub mod correct;
 pub mod detect;
 pub mod drift;
+pub mod encode;
 pub mod event;
 pub mod facts;
 pub mod kernel;

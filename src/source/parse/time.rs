@@ -3,10 +3,12 @@
 //!
 //! Times outside 1678-01-01 … 2262-04-11T23:47:16.854775807Z are refused, for
 //! 64-bit nanoseconds cannot hold them. Digits beyond the ninth of a fraction
-//! are cut.
+//! are cut. Second 60 is taken where a leap second was, and becomes the last
+//! nanosecond before the next second.
 
 use super::Fault;
 use crate::config::TimeUnit;
+use crate::core::leap;
 use crate::core::reading::{DeviceTime, Flags};
 use crate::core::time::EventTime;
 
@@ -23,8 +25,8 @@ fn fault(text: &str, what: &str) -> Fault {
 /// A time as text: RFC 3339 in its field spellings, or digits.
 ///
 /// Taken are lower case `t` and `z`, a space for `T`, a comma for the decimal
-/// point, `+0530` for `+05:30`, and a time without an offset, which counts as
-/// UTC and is flagged. An offset is kept only where digits gave one; `-00:00`
+/// point, `+0530` for `+05:30`, and a time without an offset, which is read as if
+/// it were UTC and flagged: stamping applies the zone of the source. An offset is kept only where digits gave one; `-00:00`
 /// says that it is not known.
 ///
 /// # Errors
@@ -194,12 +196,20 @@ fn read_calendar(text: &[u8]) -> Result<DeviceTime, &'static str> {
     let east = i64::from(offset_s.unwrap_or(0));
     let minute_s = day * 86_400 + i64::from(hour * 3600 + minute * 60) - east;
     let mut second = i64::from(second);
+    let mut nanos = nanos;
     if second == 60 {
-        if !ends_a_month(minute_s + 60) {
-            return Err("has second 60 where no leap second can be");
+        let next_s = minute_s + 60;
+        // Of a local time only the minute is known; stamping knows the rest.
+        let can_be = match offset {
+            Offset::Missing => next_s % 900 == 0 && leap::ends_near(next_s),
+            _ => leap::ends_at(next_s),
+        };
+        if !can_be {
+            return Err("has second 60 where no leap second was");
         }
-        // The clocks of this gateway repeat 23:59:59 too.
-        second = 59;
+        // UTC without leap seconds has no place for it. Its last nanosecond keeps
+        // the order: after all of second 59, before the next day.
+        (second, nanos) = (59, 999_999_999);
         flags = flags.with(Flags::LEAP);
     }
     device_time(i128::from(minute_s + second) * NS + i128::from(nanos), offset_s, flags)
@@ -211,120 +221,6 @@ fn day_number((year, month, day): (u32, u32, u32)) -> Option<i64> {
     Some(date.signed_duration_since(chrono::NaiveDate::default()).num_days())
 }
 
-/// Whether this is midnight UTC at the start of a month: where leap seconds end.
-fn ends_a_month(unix_s: i64) -> bool {
-    use chrono::Datelike;
-    let midnight = chrono::DateTime::from_timestamp(unix_s, 0);
-    unix_s.rem_euclid(86_400) == 0 && midnight.is_some_and(|time| time.day() == 1)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The instant as printed, the offset and the names of the flags.
-    fn check(text: &str, expected: &str) {
-        let time = parse_text(text, TimeUnit::Auto).unwrap();
-        let offset = time.utc_offset_s.map_or(String::new(), |offset| format!(" {offset}"));
-        let flags: String = time.flags.names().map(|name| format!(" {name}")).collect();
-        assert_eq!(format!("{}{offset}{flags}", time.at), expected, "{text}");
-    }
-
-    fn refused(text: &str, unit: TimeUnit) -> String {
-        let fault = parse_text(text, unit).unwrap_err();
-        assert_eq!(fault.kind, "time");
-        fault.what
-    }
-
-    #[test]
-    fn spellings_seen_in_the_field_are_taken() {
-        check("2026-03-01T12:00:00Z", "2026-03-01T12:00:00.000000000Z");
-        check("2026-03-01 12:00:00Z", "2026-03-01T12:00:00.000000000Z");
-        check("2026-03-01t12:00:00z", "2026-03-01T12:00:00.000000000Z");
-        check("2026-03-01T12:00:00.5Z", "2026-03-01T12:00:00.500000000Z");
-        check("2026-03-01T12:00:00.123456789Z", "2026-03-01T12:00:00.123456789Z");
-        check("2026-03-01T12:00:00.1234567891Z", "2026-03-01T12:00:00.123456789Z");
-        check("2026-03-01T17:30:00+05:30", "2026-03-01T12:00:00.000000000Z 19800");
-        check("2026-03-01T17:30:00+0530", "2026-03-01T12:00:00.000000000Z 19800");
-        check("2026-03-01T04:00:00-08:00", "2026-03-01T12:00:00.000000000Z -28800");
-        check("2026-03-01T12:00:00-00:00", "2026-03-01T12:00:00.000000000Z");
-        check("2026-03-01T12:00:00+00:00", "2026-03-01T12:00:00.000000000Z 0");
-        check("2026-03-01T12:00:00,250Z", "2026-03-01T12:00:00.250000000Z");
-        check("2026-03-01T12:00:00", "2026-03-01T12:00:00.000000000Z no_offset");
-        check("1969-12-31T23:59:59.999999999Z", "1969-12-31T23:59:59.999999999Z");
-    }
-
-    #[test]
-    fn texts_that_are_no_time_are_refused() {
-        for (text, what) in [
-            ("2026-02-29T12:00:00Z", "names a day that does not exist"),
-            ("2026-03-01T12:00:00.Z", "has no digits after the decimal mark"),
-            ("2026-03-01T12:60:00Z", "names a time of day that does not exist"),
-            ("2026-13-01T12:00:00Z", "names a day that does not exist"),
-            ("2026-03-01T12:00:00+25:00", "has no valid offset at its end"),
-            ("2026-03-01T12:00:00Zx", "has no valid offset at its end"),
-            ("", "is not RFC 3339, like 2026-11-30T01:02:03.123Z, nor a number"),
-            ("-", "is not RFC 3339, like 2026-11-30T01:02:03.123Z, nor a number"),
-            ("yesterday", "is not RFC 3339, like 2026-11-30T01:02:03.123Z, nor a number"),
-            ("2026-03-01", "is not RFC 3339, like 2026-11-30T01:02:03.123Z, nor a number"),
-            ("1.2.3", "is not a decimal number without exponent"),
-        ] {
-            assert_eq!(refused(text, TimeUnit::Auto), format!("time {text:?} {what}"));
-        }
-    }
-
-    #[test]
-    fn a_leap_second_repeats_second_59_with_its_own_fraction() {
-        check("2016-12-31T23:59:60Z", "2016-12-31T23:59:59.000000000Z leap");
-        check("2016-12-31T23:59:60.500Z", "2016-12-31T23:59:59.500000000Z leap");
-        check("2017-01-01T05:29:60+05:30", "2016-12-31T23:59:59.000000000Z 19800 leap");
-        let nowhere = "has second 60 where no leap second can be";
-        for text in ["2026-03-01T12:00:60Z", "2016-12-30T23:59:60Z", "2016-12-31T23:59:60+01:00"] {
-            assert_eq!(refused(text, TimeUnit::Auto), format!("time {text:?} {nowhere}"));
-        }
-    }
-
-    #[test]
-    fn the_unit_of_a_number_follows_its_magnitude() {
-        check("1700000000", "2023-11-14T22:13:20.000000000Z");
-        check("1700000000123", "2023-11-14T22:13:20.123000000Z");
-        check("1700000000123456", "2023-11-14T22:13:20.123456000Z");
-        check("1700000000123456789", "2023-11-14T22:13:20.123456789Z");
-        check("946684800000", "2000-01-01T00:00:00.000000000Z");
-        check("86400000", "1972-09-27T00:00:00.000000000Z");
-        check("0", "1970-01-01T00:00:00.000000000Z");
-    }
-
-    #[test]
-    fn decimal_fractions_stay_exact() {
-        check("1764464523.123", "2025-11-30T01:02:03.123000000Z");
-        check("1764464523.1234567899", "2025-11-30T01:02:03.123456789Z");
-        check("1764464523123.5", "2025-11-30T01:02:03.123500000Z");
-        check("-0.5", "1969-12-31T23:59:59.500000000Z");
-        let ns = parse_number("1764464523123456789", TimeUnit::Nanos).unwrap().at.unix_ns();
-        assert_eq!(ns, 1_764_464_523_123_456_789);
-        let exponent = parse_number("1.7e9", TimeUnit::Seconds).unwrap_err().what;
-        assert_eq!(exponent, "time \"1.7e9\" is not a decimal number without exponent");
-    }
-
-    #[test]
-    fn years_that_nanoseconds_cannot_hold_are_refused() {
-        let last = parse_text("2262-04-11T23:47:16.854775807Z", TimeUnit::Auto).unwrap();
-        assert_eq!(last.at.unix_ns(), i64::MAX);
-        check("1678-01-01T00:00:00Z", "1678-01-01T00:00:00.000000000Z");
-        for text in [
-            "2262-04-11T23:47:16.854775808Z",
-            "9999-12-31T23:59:59Z",
-            "0001-01-01T00:00:00Z",
-            "1601-01-01T00:00:00Z",
-            "1677-12-31T23:59:59.999999999Z",
-        ] {
-            let what = refused(text, TimeUnit::Auto);
-            assert_eq!(what, format!("time {text:?} is not between the years 1678 and 2262"));
-        }
-        let what = refused("1700000000123", TimeUnit::Seconds);
-        assert_eq!(what, "time \"1700000000123\" is not between the years 1678 and 2262");
-        let what = refused("99999999999999999999", TimeUnit::Auto);
-        assert_eq!(what, "time \"99999999999999999999\" is out of range");
-    }
-}
+#[path = "time_tests.rs"]
+mod tests;

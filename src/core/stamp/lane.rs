@@ -1,0 +1,79 @@
+//! What a stamp is worth to event time on site: which readings move a watermark,
+//! and where the others go.
+//!
+//! One stamp in the future must not close every window, and a clock that is
+//! wrong must not make the readings of right ones late. So a watermark is moved
+//! only by what is known well, and never past the arrival on a clock other than
+//! the one that stamped.
+
+use crate::core::clock::ClockState;
+use crate::core::reading::{Flags, Origin, Stamp};
+use crate::core::time::{EventTime, IngestTime, MaxError, Span};
+
+/// A reading known less well than this moves no watermark.
+pub const ERROR_MAX: MaxError = MaxError::from_ns(1_000_000_000);
+
+/// Where a reading goes on site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// It is judged and moves the watermark.
+    Main,
+    /// It is judged and does not move the watermark.
+    MainNoWatermark,
+    /// It waits for a better time; it is not judged late.
+    Unsynchronized,
+    /// Its time is from the future: no window sees it.
+    Quarantine,
+}
+
+impl Lane {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Lane::Main => "main",
+            Lane::MainNoWatermark => "main_no_wm",
+            Lane::Unsynchronized => "unsync",
+            Lane::Quarantine => "quarantine",
+        }
+    }
+}
+
+/// The lane of a stamp that arrived at `arrival`, by a clock whose error is
+/// bounded by `arrival_error`: best by a clock other than the one that stamped.
+pub fn lane(stamp: &Stamp, arrival: IngestTime, arrival_error: MaxError) -> Lane {
+    let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
+    // Of a stamp that the gateway's time took the place of, they say nothing.
+    let flags = if is_device { stamp.flags } else { Flags::NONE };
+    let bounded = stamp.max_error.filter(|error| *error <= ERROR_MAX);
+    let is_known = stamp.state.is_trusted()
+        && bounded.is_some_and(|error| {
+            let slack = u128::from(arrival_error.ns()) + u128::from(error.ns());
+            i128::from(stamp.event_time.unix_ns()) - i128::from(arrival.unix_ns())
+                <= i128::try_from(slack).unwrap_or(i128::MAX)
+        });
+    if flags.has(Flags::FUTURE) {
+        Lane::Quarantine
+    } else if is_known && !flags.intersects(Flags::PAST.with(Flags::DEVICE_UNSYNC)) {
+        Lane::Main
+    } else if matches!(stamp.state, ClockState::Unsynchronized | ClockState::Stepped) {
+        Lane::Unsynchronized
+    } else {
+        Lane::MainNoWatermark
+    }
+}
+
+/// The watermark after a stamp of [`Lane::Main`]: `bound` behind the earliest
+/// instant that it can be from, and never backwards. Flink's convention: an
+/// event at the watermark itself is no longer expected.
+pub fn watermark(
+    before: Option<EventTime>,
+    stamp: &Stamp,
+    arrival: IngestTime,
+    bound: Span,
+) -> EventTime {
+    let error_ns = stamp.max_error.map_or(0, |error| error.ns());
+    let error = Span::from_ns(i64::try_from(error_ns).unwrap_or(i64::MAX));
+    let seen = (stamp.event_time - error).min(arrival.as_event_time());
+    let watermark = seen - bound - Span::from_millis(1);
+    before.map_or(watermark, |before| before.max(watermark))
+}
