@@ -1,4 +1,6 @@
-//! The stored form of [`ClockLedger`]: what outlives a boot about its clock.
+//! The stored form of [`ClockLedger`]: what outlives a boot about its clock. With
+//! the core's own bounds (64 boots, 64 seals, 256 stretches sent) it stays below
+//! some 300 KiB; usually it is a few hundred bytes.
 
 use serde::{Deserialize, Serialize};
 
