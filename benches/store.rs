@@ -11,7 +11,7 @@ use tidegate::core::clock::{ClockSource, ClockState};
 use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
 use tidegate::core::seam::{Commit, Fetch, Meta, SourceMeta};
-use tidegate::core::time::{EventTime, IngestTime, MaxError, MonoTime, TimebaseId};
+use tidegate::core::time::{EventTime, IngestTime, MaxError, TimebaseId, Uptime};
 use tidegate::store::{Options, SEGMENT_BYTES, Store};
 
 const COMMIT: u64 = 4_096;
@@ -46,7 +46,7 @@ fn reading(n: u64, source: &SourceId, series: &[Arc<Series>], epoch: Epoch) -> E
         stamp: Stamp {
             event_time: EventTime::from_unix_ns(at),
             ingest_time: IngestTime::from_unix_ns(ingest),
-            uptime: MonoTime::from_ns((ingest - 1_796_000_000_000_000_000) as u64),
+            uptime: Uptime::from_ns((ingest - 1_796_000_000_000_000_000) as u64),
             boot: BootId([7; 16]),
             origin: Origin::Device,
             clock: ClockSource::Ntp,

@@ -13,7 +13,7 @@ use tidegate::core::clock::{ClockSource, ClockState};
 use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
 use tidegate::core::seam::{Commit, Damage, Fetch, Meta, Recovered};
-use tidegate::core::time::{EventTime, IngestTime, MonoTime, TimebaseId};
+use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 use tidegate::store::{Options, Store};
 
 const EPOCH: Epoch = Epoch { number: 1, nonce: 0xfeed };
@@ -89,7 +89,7 @@ impl Writer {
             stamp: Stamp {
                 event_time: EventTime::from_unix_ns(at),
                 ingest_time: IngestTime::from_unix_ns(at),
-                uptime: MonoTime::from_ns(at as u64),
+                uptime: Uptime::from_ns(at as u64),
                 boot: BootId([1; 16]),
                 origin: Origin::Gateway,
                 clock: ClockSource::Ntp,

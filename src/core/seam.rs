@@ -181,16 +181,18 @@ pub struct SegmentInfo {
     pub contents: Arc<BTreeMap<(SourceId, Epoch), SourceRange>>,
 }
 
-/// The readings of one source within a segment.
+/// The readings of one source within a segment. Their times are as stamped: of a
+/// reading whose time is still open ([`super::clock::seal::is_open`]) that is
+/// what the unsynchronized clock said, and means little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceRange {
     /// Least sequence number.
     pub first: Seq,
     /// Greatest sequence number.
     pub last: Seq,
-    /// Least event time.
+    /// Least event time, as stamped.
     pub earliest: EventTime,
-    /// Greatest event time.
+    /// Greatest event time, as stamped.
     pub latest: EventTime,
 }
 

@@ -24,7 +24,8 @@ pub fn cat(
         match &entry {
             Entry::Reading(record) => json::reading(gateway, record, &mut line),
             Entry::Gap(gap) => json::gap(gateway, gap, &mut line),
-            Entry::Correction(_) | Entry::Clock(_) => {}
+            Entry::Correction(correction) => json::correction(gateway, correction, &mut line),
+            Entry::Clock(event) => json::clock_event(gateway, event, &mut line),
         }
         line.push(b'\n');
         show(&line);

@@ -1,8 +1,9 @@
 //! The fixed numbers by which enums of the core are stored. A number is never
 //! given a second meaning; renaming a variant of the core changes nothing here.
 
-use crate::core::clock::{ClockSource, ClockState};
+use crate::core::clock::{ClockEventKind, ClockSource, ClockState};
 use crate::core::reading::{GapReason, Origin, Quality};
+use crate::core::time::Span;
 
 /// Declares both directions of one mapping.
 macro_rules! codes {
@@ -52,3 +53,34 @@ codes!(
     Unsynchronized = 3
 );
 codes!(reason_code, reason_of, GapReason, Evicted = 0, Corrupt = 1, RefusedByBroker = 2);
+
+/// The number of a clock event's kind, and its amount: nanoseconds, parts per
+/// million for a fast slew, zero for kinds that have none.
+pub(super) const fn event_code(kind: ClockEventKind) -> (u8, i64) {
+    match kind {
+        ClockEventKind::Boot => (0, 0),
+        ClockEventKind::Step(by) => (1, by.ns()),
+        ClockEventKind::Leap(by) => (2, by.ns()),
+        ClockEventKind::Suspend(by) => (3, by.ns()),
+        ClockEventKind::Stall(by) => (4, by.ns()),
+        ClockEventKind::FastSlew { ppm } => (5, ppm as i64),
+        ClockEventKind::State => (6, 0),
+        ClockEventKind::Vouched => (7, 0),
+    }
+}
+
+/// The inverse of [`event_code`].
+pub(super) fn event_of(code: u8, amount: i64) -> Option<ClockEventKind> {
+    let by = Span::from_ns(amount);
+    Some(match code {
+        0 => ClockEventKind::Boot,
+        1 => ClockEventKind::Step(by),
+        2 => ClockEventKind::Leap(by),
+        3 => ClockEventKind::Suspend(by),
+        4 => ClockEventKind::Stall(by),
+        5 => ClockEventKind::FastSlew { ppm: i32::try_from(amount).ok()? },
+        6 => ClockEventKind::State,
+        7 => ClockEventKind::Vouched,
+        _ => return None,
+    })
+}

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::dictionary::NameWriter;
+use super::envelope;
 use super::error::{StoreError, at};
 use super::manifest::{self, Seal};
 use super::meta::{State, Summary};
@@ -13,7 +14,7 @@ use super::{Active, FREE_BYTES_MIN, Store, segment_bytes};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::limits::BATCH_OPERATIONS_MAX;
 use crate::core::reading::Entry;
-use crate::core::seam::{Commit, DiskFacts, SegmentInfo};
+use crate::core::seam::{ClockLedger, Commit, DiskFacts, SegmentInfo};
 
 /// Bytes of frames after which the contents are stored again: what a start has
 /// to read at most.
@@ -36,6 +37,16 @@ impl Batches<'_> {
         }
         self.operations += operations;
         Ok(())
+    }
+}
+
+impl Active {
+    /// The clock ledger in stored form; empty when the segment has it already.
+    fn changed_ledger(&self, ledger: &Arc<ClockLedger>) -> Result<Vec<u8>, StoreError> {
+        if Arc::ptr_eq(&self.ledger, ledger) || self.ledger == *ledger {
+            return Ok(Vec::new());
+        }
+        segment::pack_ledger(ledger)
     }
 }
 
@@ -103,6 +114,7 @@ impl Store {
             names: NameWriter::default(),
             note: options.map_err(at(&note))?,
             contents: Arc::default(),
+            ledger: Arc::clone(&self.state.meta.clock),
             unnoted_bytes: 0,
         };
         self.segments.push(SegmentInfo {
@@ -139,12 +151,13 @@ impl Store {
             return Err(StoreError::Damaged("there is no segment to write to".into()));
         };
         let packed = segment::pack_state(state)?;
+        let ledger = active.changed_ledger(&state.meta.clock)?;
         let mut summary = Summary::default();
         let mut batches = Batches {
             segment: &active.segment,
             batch: sled::Batch::default(),
             operations: 0,
-            bytes: packed.len() as u64,
+            bytes: (packed.len() + ledger.len()) as u64,
         };
         let mut unnoted = active.unnoted_bytes;
         self.frames.write_all(
@@ -172,12 +185,15 @@ impl Store {
             true => segment::pack_contents(&active.contents, state.next)?,
             false => Vec::new(),
         };
-        batches.reserve((packed.len() + contents.len()).div_ceil(6 * 1024) + 2)?;
+        let rest = [&contents, &packed, &ledger].map(|value| envelope::parts(value).count());
+        batches.reserve(rest.iter().sum())?;
         segment::put_parts(&mut batches.batch, b'c', &contents);
+        segment::put_parts(&mut batches.batch, b'l', &ledger);
         segment::put_parts(&mut batches.batch, b'm', &packed);
         let (batch, bytes) = (batches.batch, batches.bytes + contents.len() as u64);
         active.segment.apply(batch)?;
         active.segment.sync()?;
+        active.ledger = Arc::clone(&state.meta.clock);
         active.unnoted_bytes = if contents.is_empty() { unnoted } else { 0 };
         // Not synced, and of no weight if it fails: it only tells a later start
         // that there was more.

@@ -9,8 +9,9 @@ use crate::core::limits::FRAME_BYTES_MAX;
 /// Bytes before the body.
 pub(super) const HEADER_BYTES: usize = 10;
 
-/// The stored format that this build writes, and the newest it can read.
-pub(super) const SCHEMA: u8 = 1;
+/// The stored format that this build writes, and the newest it can read. Format
+/// 1 knew no clock ledger, no corrections and no clock events.
+pub(super) const SCHEMA: u8 = 2;
 
 /// Why stored bytes are not what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,20 @@ pub(super) fn pack<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, postcard::
 pub(super) fn unpack<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Broken> {
     let (_, body) = unwrap(bytes)?;
     postcard::from_bytes(body).map_err(|_| Broken::Content)
+}
+
+/// The inverse of [`pack`] for a pair whose second half came with format 2.
+pub(super) fn unpack_grown<T, U>(bytes: &[u8]) -> Result<(T, Option<U>), Broken>
+where
+    T: serde::de::DeserializeOwned,
+    U: serde::de::DeserializeOwned,
+{
+    let (_, body) = unwrap(bytes)?;
+    let pair = match bytes[0] {
+        0 | 1 => postcard::from_bytes(body).map(|old| (old, None)),
+        _ => postcard::from_bytes(body).map(|(old, new)| (old, Some(new))),
+    };
+    pair.map_err(|_| Broken::Content)
 }
 
 /// The parts of a value, none longer than sled takes without a file of its own.

@@ -2,25 +2,23 @@
 //!
 //! ```text
 //! envelope (version, lz4 or not, length, CRC32C)
-//!   first offset, count, which entries are gap records
+//!   first offset, count, kind of each entry
 //!   facts table (source, numbering, boot, clock, quality: facts.rs) and each reading's row in it
 //!   series, seq, ingest time, uptime, event time, error bounds: columns of differences
 //!   values by kind, texts
-//!   gap records
+//!   gap records, corrections, clock events (rare.rs)
 //! ```
 //!
 //! Everything comes back exactly as it went in, to the last bit of a NaN.
 
-use serde::{Deserialize, Serialize};
-
-use super::codes;
 use super::column::{Cursor, put_column, put_floats, put_texts, put_varint, varint_len, zigzag};
 use super::dictionary::NameWriter;
 use super::envelope;
 use super::facts::{self, FactsTable, Shape};
+use super::rare;
 use crate::core::id::{Epoch, Offset};
 use crate::core::limits::{FRAME_BYTES_MAX, FRAME_READINGS_MAX};
-use crate::core::reading::{Entry, GapRecord, Record, Value};
+use crate::core::reading::{Entry, Record, Value};
 
 /// Body is as it is.
 pub(super) const RAW: u8 = 0;
@@ -37,18 +35,6 @@ pub(super) const EVENT_DELTA_OF_DELTA: u8 = 2;
 const TEXT_MAX: usize = 4 * FRAME_BYTES_MAX;
 /// Shorter bodies are not worth a try of lz4.
 const LZ4_BYTES_MIN: usize = 128;
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct StoredGap {
-    pub(super) source: u32,
-    pub(super) epoch: (u32, u32),
-    pub(super) first_seq: u64,
-    pub(super) last_seq: Option<u64>,
-    pub(super) reason: u8,
-    pub(super) first_event_time: Option<i64>,
-    pub(super) last_event_time: Option<i64>,
-    pub(super) at: i64,
-}
 
 /// Seq of the newest reading so far, by name number and epoch.
 #[derive(Debug, Default)]
@@ -133,12 +119,12 @@ impl FrameWriter {
         self.body.clear();
         put_varint(&mut self.body, first.0);
         put_varint(&mut self.body, entries.len() as u64);
-        self.column(entries.iter().map(|entry| u64::from(entry.reading().is_none())));
+        self.column(entries.iter().map(rare::kind_of));
         self.write_facts(entries, names);
         self.write_numbers(entries, names);
         self.write_times(entries);
         self.write_values(entries);
-        self.write_gaps(entries, names);
+        self.write_rare(entries, names);
         self.finish()
     }
 
@@ -268,14 +254,9 @@ impl FrameWriter {
         put_texts(&mut self.body, readings(entries).filter_map(|r| r.id.as_deref()));
     }
 
-    fn write_gaps(&mut self, entries: &[Entry], names: &mut NameWriter) {
-        for entry in entries {
-            let Entry::Gap(gap) = entry else { continue };
-            let stored = stored_gap(gap, names.source(&gap.source));
-            // Serialising plain numbers into memory has no way to fail.
-            if let Ok(bytes) = postcard::to_stdvec(&stored) {
-                self.body.extend_from_slice(&bytes);
-            }
+    fn write_rare(&mut self, entries: &[Entry], names: &mut NameWriter) {
+        for entry in entries.iter().filter(|entry| entry.reading().is_none()) {
+            rare::put(entry, names.source(entry.source()), &mut self.body);
         }
     }
 }
@@ -288,19 +269,6 @@ pub(super) fn count_parts(rows: &[&facts::Facts], part: u8) -> usize {
 /// How many readings carry a value of that kind.
 pub(super) fn count_kind(rows: &[&facts::Facts], kind: u8) -> usize {
     rows.iter().filter(|row| Shape::kind(row.shape) == kind).count()
-}
-
-fn stored_gap(gap: &GapRecord, source: u32) -> StoredGap {
-    StoredGap {
-        source,
-        epoch: (gap.epoch.number, gap.epoch.nonce),
-        first_seq: gap.first_seq.0,
-        last_seq: gap.last_seq.map(|seq| seq.0),
-        reason: codes::reason_code(gap.reason),
-        first_event_time: gap.first_event_time.map(|time| time.unix_ns()),
-        last_event_time: gap.last_event_time.map(|time| time.unix_ns()),
-        at: gap.at.unix_ns(),
-    }
 }
 
 fn readings(entries: &[Entry]) -> impl Iterator<Item = &Record> {

@@ -7,13 +7,14 @@ use proptest::prelude::*;
 use super::dictionary::{Name, NameCache, NameWriter};
 use super::frame::FrameWriter;
 use super::{envelope, unframe};
-use crate::core::clock::{ClockSource, ClockState};
+use crate::core::clock::event::CLOCK_SOURCE;
+use crate::core::clock::{ClockEvent, ClockEventKind, ClockSource, ClockState, Correction};
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::limits::{FRAME_BYTES_MAX, FRAME_READINGS_MAX};
 use crate::core::reading::{
     Entry, Flags, GapReason, GapRecord, Origin, Quality, Record, Series, Stamp, Value,
 };
-use crate::core::time::{EventTime, IngestTime, MaxError, MonoTime, TimebaseId};
+use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 
 fn text() -> impl Strategy<Value = Arc<str>> {
     prop_oneof!["[a-z]{0,12}", "\\PC{0,40}"].prop_map(Arc::from)
@@ -88,7 +89,7 @@ prop_compose! {
         Stamp {
             event_time: EventTime::from_unix_ns(event),
             ingest_time: IngestTime::from_unix_ns(ingest),
-            uptime: MonoTime::from_ns(uptime),
+            uptime: Uptime::from_ns(uptime),
             boot: BootId([boot; 16]),
             origin,
             clock,
@@ -152,6 +153,70 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn correction()(
+        (number, nonce, boot, timebase) in any::<(u32, u32, [u8; 16], u32)>(),
+        (first_seq, last_seq) in any::<(u64, u64)>(),
+        (shift_ns, max_error_ns) in any::<(i64, u64)>(),
+        at in time(),
+    ) -> Entry {
+        Entry::Correction(Correction {
+            source: SourceId::new("plc"),
+            epoch: Epoch { number, nonce },
+            first_seq: Seq(first_seq),
+            last_seq: Seq(last_seq),
+            boot: BootId(boot),
+            timebase: TimebaseId(timebase),
+            shift: Span::from_ns(shift_ns),
+            max_error: MaxError::from_ns(max_error_ns),
+            at: IngestTime::from_unix_ns(at),
+        })
+    }
+}
+
+fn event_kind() -> impl Strategy<Value = ClockEventKind> {
+    let of_length: [fn(Span) -> ClockEventKind; 4] = [
+        ClockEventKind::Step,
+        ClockEventKind::Leap,
+        ClockEventKind::Suspend,
+        ClockEventKind::Stall,
+    ];
+    prop_oneof![
+        (0..4_usize, any::<i64>()).prop_map(move |(kind, ns)| of_length[kind](Span::from_ns(ns))),
+        any::<i32>().prop_map(|ppm| ClockEventKind::FastSlew { ppm }),
+        Just(ClockEventKind::Boot),
+        Just(ClockEventKind::State),
+        Just(ClockEventKind::Vouched),
+    ]
+}
+
+prop_compose! {
+    fn clock_event()(
+        kind in event_kind(),
+        (boot, uptime, timebase) in any::<([u8; 16], u64, u32)>(),
+        at in time(),
+        (state_before, (clock, state)) in (self::clock().prop_map(|(_, state)| state), self::clock()),
+        max_error in prop::option::of(any::<u64>()),
+    ) -> Entry {
+        Entry::Clock(ClockEvent {
+            source: SourceId::new(CLOCK_SOURCE),
+            kind,
+            boot: BootId(boot),
+            uptime: Uptime::from_ns(uptime),
+            timebase: TimebaseId(timebase),
+            at: IngestTime::from_unix_ns(at),
+            state_before,
+            state,
+            clock,
+            max_error: max_error.map(MaxError::from_ns),
+        })
+    }
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    prop_oneof![16 => reading(), 2 => gap(), 1 => correction(), 1 => clock_event()]
+}
+
 /// Equal to the last bit: `PartialEq` calls a NaN different from itself.
 fn in_words(entries: &[Entry]) -> String {
     let bits = |entry: &Entry| match entry.reading().map(|record| &record.value) {
@@ -206,7 +271,7 @@ fn polled(count: u64) -> Vec<Entry> {
             stamp: Stamp {
                 event_time: EventTime::from_unix_ns(at),
                 ingest_time: IngestTime::from_unix_ns(ingest),
-                uptime: MonoTime::from_ns((ingest - 1_795_000_000_000_000_000) as u64),
+                uptime: Uptime::from_ns((ingest - 1_795_000_000_000_000_000) as u64),
                 boot: BootId([7; 16]),
                 origin: Origin::Device,
                 clock: ClockSource::Ntp,
@@ -272,7 +337,7 @@ proptest! {
 
     #[test]
     fn every_entry_comes_back_as_it_went(
-        entries in prop::collection::vec(prop_oneof![8 => reading(), 1 => gap()], 1..FRAME_READINGS_MAX + 40),
+        entries in prop::collection::vec(entry(), 1..FRAME_READINGS_MAX + 40),
         first in 0..u64::MAX / 2,
     ) {
         let (back, _) = round_trip(Offset(first), &entries);
@@ -298,7 +363,7 @@ proptest! {
     /// Bytes of a real frame changed in a few places: closer to the truth than noise.
     #[test]
     fn changed_frames_never_panic(
-        entries in prop::collection::vec(prop_oneof![8 => reading(), 1 => gap()], 1..40),
+        entries in prop::collection::vec(entry(), 1..40),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let mut names = NameWriter::default();

@@ -2,13 +2,14 @@
 //! running agent these answer [`StoreError::Busy`].
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::audit::{self, Outline};
 use super::error::{OpenError, StoreError};
 use super::fetch::head_of;
-use super::manifest::{Listed, Seal};
+use super::manifest::{self, Listed, Seal};
 use super::meta::Contents;
 use super::open;
 use super::recover;
@@ -16,7 +17,7 @@ use super::segment::{Piece, Segment};
 use super::{Folders, segment_bytes};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::reading::Entry;
-use crate::core::seam::Damage;
+use crate::core::seam::{ClockLedger, Damage};
 
 /// What a journal holds, by its books.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -77,14 +78,18 @@ pub fn stats(data_dir: &Path) -> Result<Stats, StoreError> {
     Ok(stats)
 }
 
-/// Hands every readable entry from `from` on to `show`.
+/// Hands every readable entry from `from` on to `show`, readings with the time
+/// that they are sent with. A seal is forgotten with the last of its entries that
+/// waited: readings acknowledged long ago may show their first stamp.
 pub fn cat(
     data_dir: &Path,
     from: Offset,
     mut show: impl FnMut(Offset, Entry),
 ) -> Result<(), StoreError> {
     let folders = Folders::of(data_dir);
-    for listed in listed(&folders)? {
+    let all = listed(&folders)?;
+    let clock = newest_ledger(&folders, &all)?;
+    for listed in all {
         let end = listed.next.unwrap_or(u64::MAX);
         if end <= from.0 {
             continue;
@@ -93,15 +98,42 @@ pub fn cat(
         let mut walk = segment.walk(from)?;
         while let Some(piece) = segment.step(&mut walk)? {
             let Piece::Frame { first, entries } = piece else { continue };
-            for (offset, entry) in (first.0..end).zip(entries) {
-                if offset >= from.0 {
-                    show(Offset(offset), entry);
+            let entries = (first.0..end).map(Offset).zip(entries);
+            for (offset, mut entry) in entries.skip_while(|(offset, _)| *offset < from) {
+                let seal = clock.seals.iter().find(|seal| seal.covers(offset));
+                if let (Entry::Reading(record), Some(seal)) = (&mut entry, seal) {
+                    seal.apply(record);
                 }
+                show(offset, entry);
             }
         }
         segment.close();
     }
     Ok(())
+}
+
+/// The clock ledger after the last commit that can be read.
+fn newest_ledger(folders: &Folders, all: &[Listed]) -> Result<Arc<ClockLedger>, StoreError> {
+    for listed in all.iter().rev() {
+        let id = SegmentId(listed.id);
+        let found = match Seal::read(&folders.journal, id) {
+            Ok(seal) => Some(seal.last),
+            Err(_) => match Segment::open(&folders.segment(id)) {
+                Ok(segment) => {
+                    let state = segment.state(b'm');
+                    segment.close();
+                    state?.and_then(Result::ok)
+                }
+                Err(busy @ StoreError::Busy(_)) => return Err(busy),
+                Err(_) => None,
+            },
+        };
+        let found = found.or_else(|| manifest::read_head(&folders.journal, id));
+        if let Some(state) = found.filter(|state| *state.meta.clock != ClockLedger::default()) {
+            return Ok(state.meta.clock);
+        }
+    }
+    Ok(Arc::default())
 }
 
 /// Checks every frame of every segment. `progress` hears of each report as it is

@@ -4,22 +4,25 @@
 //! | file | says |
 //! | --- | --- |
 //! | `MANIFEST` | which segments there are, their offsets, which is active; losses not yet recorded |
-//! | `000007.head` | the meta when the segment began |
+//! | `000007.head` | the meta when the segment began, the clock ledger included |
 //! | `000007.note` | where the last commit ended; written without a sync, so a lower bound |
 //! | `000007.seal` | what a sealed segment holds, per source and epoch, and its last meta |
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::disk;
 use super::envelope::{self, Broken};
-use super::meta::{self, Contents, State, StoredRange, StoredState};
+use super::meta::{self, Contents, State, StoredRange, StoredState, StoredWhole};
 use crate::core::id::{Epoch, Offset, SegmentId, Seq, SourceId};
 use crate::core::seam::{Damage, Meta, Missing};
 use crate::core::time::EventTime;
+
+/// More than any of these files can have; what is longer is not read.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The list of segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,12 +81,12 @@ struct StoredMissing {
     event_times: Option<(i64, i64)>,
 }
 
+/// Before its last state.
 #[derive(Serialize, Deserialize)]
 struct StoredSeal {
     first: u64,
     next: u64,
     contents: Vec<StoredRange>,
-    last: StoredState,
 }
 
 /// Why a file of ours could not be used.
@@ -103,12 +106,18 @@ pub(super) fn sidecar(journal: &Path, id: SegmentId, extension: &str) -> PathBuf
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Unread> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Unread::Absent),
-        Err(error) => return Err(Unread::Io(error)),
-    };
-    envelope::unpack(&bytes).map_err(Unread::Broken)
+    envelope::unpack(&read_bytes(path)?).map_err(Unread::Broken)
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, Unread> {
+    let mut bytes = Vec::new();
+    let read =
+        fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => Ok(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unread::Absent),
+        Err(error) => Err(Unread::Io(error)),
+    }
 }
 
 fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
@@ -149,12 +158,14 @@ impl Manifest {
 
 impl Seal {
     pub(super) fn read(journal: &Path, id: SegmentId) -> Result<Self, Unread> {
-        let stored: StoredSeal = read(&sidecar(journal, id, "seal"))?;
+        let bytes = read_bytes(&sidecar(journal, id, "seal"))?;
+        let stored = envelope::unpack_grown(&bytes).map_err(Unread::Broken)?;
+        let ((seal, last), added): ((StoredSeal, StoredState), _) = stored;
         Ok(Self {
-            first: Offset(stored.first),
-            next: Offset(stored.next),
-            contents: meta::contents_of(stored.contents),
-            last: stored.last.into_state(),
+            first: Offset(seal.first),
+            next: Offset(seal.next),
+            contents: meta::contents_of(seal.contents),
+            last: meta::whole_state(last, added),
         })
     }
 
@@ -163,18 +174,21 @@ impl Seal {
             first: self.first.0,
             next: self.next.0,
             contents: meta::stored_contents(&self.contents),
-            last: StoredState::of(&self.last.meta, self.last.next),
         };
-        write(&sidecar(journal, id, "seal"), &stored)
+        let (last, added) = meta::stored_whole(&self.last);
+        write(&sidecar(journal, id, "seal"), &((stored, last), added))
     }
 }
 
 pub(super) fn read_head(journal: &Path, id: SegmentId) -> Option<State> {
-    read(&sidecar(journal, id, "head")).ok().map(StoredState::into_state)
+    let bytes = read_bytes(&sidecar(journal, id, "head")).ok()?;
+    let (stored, added) = envelope::unpack_grown(&bytes).ok()?;
+    Some(meta::whole_state(stored, added))
 }
 
 pub(super) fn write_head(journal: &Path, id: SegmentId, state: &State) -> io::Result<()> {
-    write(&sidecar(journal, id, "head"), &StoredState::of(&state.meta, state.next))
+    let stored: StoredWhole = meta::stored_whole(state);
+    write(&sidecar(journal, id, "head"), &stored)
 }
 
 /// Where the last commit ended, as far as the note tells.

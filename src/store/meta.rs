@@ -1,14 +1,16 @@
 //! The stored forms of [`Meta`] and of what a segment contains.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::clocks::StoredLedger;
 use super::ledger::{StoredHanded, StoredOpenGap};
-use crate::core::id::{Epoch, Offset, Seq, SourceId};
+use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, Record};
 use crate::core::seam::{Meta, SourceMeta, SourceRange};
-use crate::core::time::EventTime;
+use crate::core::time::{EventTime, Uptime};
 
 /// What a segment holds, per source and epoch.
 pub(super) type Contents = BTreeMap<(SourceId, Epoch), SourceRange>;
@@ -34,6 +36,17 @@ pub(super) struct StoredState {
     gaps: Vec<StoredOpenGap>,
 }
 
+/// What format 2 added to [`StoredState`]: it is stored after it. The clock
+/// ledger, which seldom changes, is kept apart.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredClock {
+    sealed: u64,
+    alive: Option<([u8; 16], u64)>,
+}
+
+/// A state with all that belongs to it, as files beside a segment have it.
+pub(super) type StoredWhole = (StoredState, (StoredClock, StoredLedger));
+
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredSource {
     name: String,
@@ -53,6 +66,43 @@ pub(super) struct StoredRange {
     last: u64,
     earliest: i64,
     latest: i64,
+}
+
+impl StoredClock {
+    pub(super) fn of(meta: &Meta) -> Self {
+        Self { sealed: meta.sealed.0, alive: meta.alive.map(|(boot, up)| (boot.0, up.ns())) }
+    }
+
+    /// `None` is what format 1 knew: its readings went out as stamped, all of
+    /// them.
+    pub(super) fn complete(stored: Option<Self>, state: &mut State) {
+        let meta = &mut state.meta;
+        let Some(stored) = stored else {
+            meta.sealed = state.next;
+            return;
+        };
+        meta.sealed = Offset(stored.sealed);
+        meta.alive = stored.alive.map(|(boot, up)| (BootId(boot), Uptime::from_ns(up)));
+    }
+}
+
+/// The whole of a state in stored form.
+pub(super) fn stored_whole(state: &State) -> StoredWhole {
+    let meta = &state.meta;
+    let ledger = StoredLedger::of(&meta.clock);
+    (StoredState::of(meta, state.next), (StoredClock::of(meta), ledger))
+}
+
+/// The inverse of [`stored_whole`]; format 1 had no second half.
+pub(super) fn whole_state(
+    stored: StoredState,
+    added: Option<(StoredClock, StoredLedger)>,
+) -> State {
+    let mut state = stored.into_state();
+    let (clock, ledger) = added.unzip();
+    StoredClock::complete(clock, &mut state);
+    state.meta.clock = Arc::new(ledger.map(StoredLedger::into_ledger).unwrap_or_default());
+    state
 }
 
 impl StoredState {
@@ -85,6 +135,7 @@ impl StoredState {
         }
     }
 
+    /// Without what [`StoredClock`] and the clock ledger say.
     pub(super) fn into_state(self) -> State {
         let mut at = self.frontier;
         let mut done = Vec::with_capacity(self.done.len() / 2);
@@ -237,6 +288,8 @@ pub(super) fn tail_in(meta: &Meta, source: &SourceId, epoch: Epoch) -> Seq {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::seam::ClockLedger;
+    use crate::core::time::TimebaseId;
 
     #[test]
     fn a_meta_comes_back_as_it_went() {
@@ -254,10 +307,21 @@ mod tests {
             frontier: Offset(10),
             done: vec![(Offset(12), Offset(13)), (Offset(20), Offset(25))],
             sources: [(SourceId::new("plc"), books)].into(),
+            sealed: Offset(28),
+            alive: Some((BootId([3; 16]), Uptime::from_ns(77))),
+            clock: Arc::new(ClockLedger { timebase: TimebaseId(4), ..ClockLedger::default() }),
             ..Meta::default()
         };
-        let state = StoredState::of(&meta, Offset(30)).into_state();
-        assert_eq!(state, State { meta, next: Offset(30) });
+        let state = State { meta, next: Offset(30) };
+        let (stored, added) = stored_whole(&state);
+        assert_eq!(whole_state(stored, Some(added)), state);
+    }
+
+    #[test]
+    fn what_format_1_wrote_went_out_as_stamped() {
+        let meta = Meta { frontier: Offset(10), ..Meta::default() };
+        let state = whole_state(StoredState::of(&meta, Offset(30)), None);
+        assert_eq!(state, State { meta: Meta { sealed: Offset(30), ..meta }, next: Offset(30) });
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! | the default cache is 1 GiB; a full scan takes 150 MB whatever the cache | small caches, no `len()`, no full scans in daily work |
 //!
 //! A **commit** is a few frames, the names they first use, and the meta, in
-//! batches of which the last carries the meta; then one flush, one fdatasync,
+//! batches of which the last carries the meta, and the clock ledger when it
+//! changed; then one flush, one fdatasync,
 //! and only then an answer. A commit that fails never happened: its segment is
 //! sealed where the last good commit ended, what lies beyond is ignored, and the
 //! same entries go to a new segment at the same offsets.
@@ -22,6 +23,7 @@
 //! Reading order: [`frame`], [`segment`], this file, `open`, `fetch`, `audit`.
 
 mod audit;
+mod clocks;
 mod codes;
 mod column;
 mod commit;
@@ -38,6 +40,7 @@ mod manifest;
 mod meta;
 mod open;
 pub mod quarantine;
+mod rare;
 mod recover;
 mod segment;
 mod unframe;
@@ -45,6 +48,8 @@ pub mod worker;
 
 #[cfg(test)]
 mod frame_tests;
+#[cfg(test)]
+mod old_format_tests;
 #[cfg(test)]
 mod store_tests;
 
@@ -63,7 +68,7 @@ use self::meta::{Contents, State};
 use self::quarantine::Refusals;
 use self::segment::Segment;
 use crate::core::id::{Epoch, Offset, SegmentId};
-use crate::core::seam::{Damage, DiskFacts, Recovered, SegmentInfo};
+use crate::core::seam::{ClockLedger, Damage, DiskFacts, Recovered, SegmentInfo};
 
 /// Disk space below which sled is not asked to write, in bytes: a full disk can
 /// hang it for good.
@@ -120,6 +125,8 @@ struct Active {
     names: NameWriter,
     note: File,
     contents: Arc<Contents>,
+    /// The clock ledger that it has.
+    ledger: Arc<ClockLedger>,
     /// Bytes of frames since the contents were last stored.
     unnoted_bytes: usize,
 }

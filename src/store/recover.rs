@@ -16,7 +16,7 @@ use super::segment::{self, Piece, Segment};
 use super::{Active, Store, disk, segment_bytes};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::reading::Entry;
-use crate::core::seam::{Damage, Meta, SegmentInfo};
+use crate::core::seam::{ClockLedger, Damage, Meta, SegmentInfo};
 
 /// A store on its way to being open.
 pub(super) struct Recovery {
@@ -41,7 +41,17 @@ impl Recovery {
     /// Takes over a state that is newer than what is known.
     pub(super) fn adopt(&mut self, state: &State) {
         if state.next >= self.store.state.next && state.meta != Meta::default() {
-            self.store.state = state.clone();
+            let mut state = state.clone();
+            self.keep_ledger(&mut state);
+            self.store.state = state;
+        }
+    }
+
+    /// A clock ledger that is empty where an older one was not could not be
+    /// read: the older one is the better word.
+    fn keep_ledger(&self, state: &mut State) {
+        if *state.meta.clock == ClockLedger::default() {
+            state.meta.clock = Arc::clone(&self.store.state.meta.clock);
         }
     }
 }
@@ -120,31 +130,39 @@ fn adopt_active(
     names: NameWriter,
 ) -> Result<(), OpenError> {
     let id = SegmentId(listed.id);
+    let journal = recovery.store.folders.journal.clone();
+    let mut state = found.state;
+    let ledger = Arc::clone(&state.meta.clock);
+    if *ledger == ClockLedger::default() {
+        if let Some(head) = manifest::read_head(&journal, id) {
+            recovery.adopt(&head);
+        }
+        recovery.keep_ledger(&mut state);
+    }
     let store = &mut recovery.store;
-    let journal = store.folders.journal.clone();
     // Nothing newer than its end counts; new frames must not lie among old.
-    segment.cut(found.state.next).map_err(|error| refused(error, segment.folder()))?;
+    segment.cut(state.next).map_err(|error| refused(error, segment.folder()))?;
     let contents = Arc::new(found.contents);
     store.segments.push(SegmentInfo {
         id,
         first: Offset(listed.first).max(found.head.next),
-        next: found.state.next,
+        next: state.next,
         bytes: segment_bytes(&store.folders, id),
         is_sealed: false,
         contents: Arc::clone(&contents),
     });
     let noted = manifest::read_note(&journal, id).unwrap_or_default();
-    let is_short = noted > found.state.next;
-    let meta = found.state.meta.clone();
-    let end = found.state.next;
-    store.state = found.state;
+    let is_short = noted > state.next;
+    let meta = state.meta.clone();
+    let end = state.next;
+    store.state = state;
     // A seal from a clean end is stale from here on.
     let seal = manifest::sidecar(&journal, id, "seal");
     disk::delete(&seal).map_err(OpenError::io(&seal, "delete"))?;
     let note_path = manifest::sidecar(&journal, id, "note");
     let note = OpenOptions::new().create(true).truncate(false).write(true).open(&note_path);
     let note = note.map_err(OpenError::io(&note_path, "open"))?;
-    store.active = Some(Active { id, segment, names, note, contents, unnoted_bytes: 0 });
+    store.active = Some(Active { id, segment, names, note, contents, ledger, unnoted_bytes: 0 });
     if is_short {
         store.close_active();
         store.losses.push(Damage {

@@ -6,6 +6,7 @@
 //! | `d` number | a name |
 //! | `m` part | the state after the last commit |
 //! | `h` part | the state when the segment began; never absent, so an emptied database is told from a new one |
+//! | `l` part | the clock ledger, as of the last commit that changed it |
 //! | `c` part | what it holds up to some offset; the rest follows from the frames |
 
 use std::cell::Cell;
@@ -13,17 +14,20 @@ use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::clocks::StoredLedger;
 use super::dictionary::{Name, NameCache};
 use super::disk;
 use super::envelope::{self, Broken};
 use super::error::StoreError;
-use super::meta::{self, Contents, State, StoredRange, StoredState};
+use super::meta::{self, Contents, State, StoredClock, StoredRange, StoredState};
 use super::unframe;
 use crate::core::id::Offset;
 use crate::core::reading::Entry;
+use crate::core::seam::ClockLedger;
 
 const CACHE_BYTES: u64 = 2 * 1024 * 1024;
 /// How often, and how long each time, a locked database is waited for.
@@ -130,12 +134,19 @@ pub(super) fn put_name(batch: &mut sled::Batch, id: u32, name: &Name) -> Result<
     Ok(())
 }
 
-/// The state in stored form.
+/// The state in stored form, without the clock ledger.
 pub(super) fn pack_state(state: &State) -> Result<Vec<u8>, StoreError> {
-    envelope::pack(&StoredState::of(&state.meta, state.next)).map_err(unstorable)
+    let stored = (StoredState::of(&state.meta, state.next), StoredClock::of(&state.meta));
+    envelope::pack(&stored).map_err(unstorable)
 }
 
-/// Adds a packed state to a batch, as `m` or `h`; the number of operations.
+/// The clock ledger in stored form.
+pub(super) fn pack_ledger(ledger: &ClockLedger) -> Result<Vec<u8>, StoreError> {
+    envelope::pack(&StoredLedger::of(ledger)).map_err(unstorable)
+}
+
+/// Adds a packed value to a batch under one of `m`, `h`, `l`, `c`; the number of
+/// operations.
 pub(super) fn put_parts(batch: &mut sled::Batch, kind: u8, packed: &[u8]) -> usize {
     let put = |(part, bytes): (u16, &[u8])| batch.insert(&part_key(kind, part), bytes);
     envelope::parts(packed).map(put).count()
@@ -215,6 +226,7 @@ impl Segment {
         let mut batch = sled::Batch::default();
         put_parts(&mut batch, b'h', &packed);
         put_parts(&mut batch, b'm', &packed);
+        put_parts(&mut batch, b'l', &pack_ledger(&head.meta.clock)?);
         segment.apply(batch)?;
         segment.sync()?;
         for folder in [folder, folder.parent().unwrap_or(folder)] {
@@ -271,14 +283,28 @@ impl Segment {
         self.log.sync_data().map_err(super::error::at(&self.folder))
     }
 
-    /// The state under `m` or `h`.
+    /// The state under `m` or `h`. Its clock ledger is the newest of the segment
+    /// in either case, and empty when that cannot be read.
     pub(super) fn state(&self, kind: u8) -> Result<Option<Result<State, Broken>>, StoreError> {
         guarded(|| {
             let Some(bytes) = self.value(|part| part_key(kind, part).to_vec())? else {
                 return Ok(None);
             };
-            Ok(Some(envelope::unpack(&bytes).map(StoredState::into_state)))
+            let stored: (StoredState, _) = match envelope::unpack_grown(&bytes) {
+                Ok(stored) => stored,
+                Err(broken) => return Ok(Some(Err(broken))),
+            };
+            let mut state = stored.0.into_state();
+            StoredClock::complete(stored.1, &mut state);
+            state.meta.clock = Arc::new(self.ledger()?);
+            Ok(Some(Ok(state)))
         })
+    }
+
+    fn ledger(&self) -> Result<ClockLedger, StoreError> {
+        let bytes = self.value(|part| part_key(b'l', part).to_vec())?.unwrap_or_default();
+        let stored = envelope::unpack(&bytes).map(StoredLedger::into_ledger);
+        Ok(stored.unwrap_or_default())
     }
 
     /// What it holds up to an offset, as last noted.

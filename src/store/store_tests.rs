@@ -12,19 +12,19 @@ use crate::core::clock::{ClockSource, ClockState};
 use crate::core::id::{BootId, CommitId, Epoch, Offset, SegmentId, Seq, SourceId};
 use crate::core::reading::{Entry, Flags, Origin, Quality, Record, Refusal, Series, Stamp, Value};
 use crate::core::seam::{Commit, Fetch, Meta, Recovered, SourceMeta, StoreEvent};
-use crate::core::time::{EventTime, IngestTime, MonoTime, TimebaseId};
+use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 
-const EPOCH: Epoch = Epoch { number: 1, nonce: 42 };
+pub(super) const EPOCH: Epoch = Epoch { number: 1, nonce: 42 };
 
-fn options(dir: &Path) -> Options {
+pub(super) fn options(dir: &Path) -> Options {
     Options { data_dir: dir.to_path_buf(), segment_bytes: 1024 * 1024, probe_free: |_| 1 << 40 }
 }
 
-fn open(dir: &Path) -> (Store, Recovered) {
+pub(super) fn open(dir: &Path) -> (Store, Recovered) {
     Store::open(&options(dir)).unwrap()
 }
 
-fn reading(seq: u64) -> Entry {
+pub(super) fn reading(seq: u64) -> Entry {
     let at = 1_796_000_000_000_000_000 + seq as i64 * 1_000_000;
     Entry::Reading(Record {
         source: SourceId::new("plc"),
@@ -38,7 +38,7 @@ fn reading(seq: u64) -> Entry {
         stamp: Stamp {
             event_time: EventTime::from_unix_ns(at),
             ingest_time: IngestTime::from_unix_ns(at),
-            uptime: MonoTime::from_ns(seq),
+            uptime: Uptime::from_ns(seq),
             boot: BootId([1; 16]),
             origin: Origin::Gateway,
             clock: ClockSource::Ntp,
@@ -52,13 +52,13 @@ fn reading(seq: u64) -> Entry {
     })
 }
 
-fn meta(tail: u64) -> Meta {
+pub(super) fn meta(tail: u64) -> Meta {
     let books = SourceMeta { tail: Seq(tail), accepted: tail, ..SourceMeta::default() };
     Meta { epoch: EPOCH, sources: [(SourceId::new("plc"), books)].into(), ..Meta::default() }
 }
 
 /// Readings `first..=last`, at offsets one below their numbers.
-fn commit(first: u64, last: u64) -> Commit {
+pub(super) fn commit(first: u64, last: u64) -> Commit {
     Commit {
         id: CommitId(first),
         first: Offset(first - 1),
@@ -68,11 +68,11 @@ fn commit(first: u64, last: u64) -> Commit {
     }
 }
 
-fn fetch(from: u64) -> Fetch {
+pub(super) fn fetch(from: u64) -> Fetch {
     Fetch { from: Offset(from), entries_max: 1024, bytes_max: 1 << 20 }
 }
 
-fn seqs(entries: &[(Offset, Entry)]) -> Vec<u64> {
+pub(super) fn seqs(entries: &[(Offset, Entry)]) -> Vec<u64> {
     entries.iter().filter_map(|(_, entry)| entry.reading()).map(|record| record.seq.0).collect()
 }
 
@@ -249,7 +249,7 @@ fn a_newer_format_is_refused_and_untouched() {
     bytes[6..10].copy_from_slice(&check.to_le_bytes());
     std::fs::write(&path, &bytes).unwrap();
     let error = Store::open(&options(dir.path())).unwrap_err();
-    assert!(matches!(error, OpenError::NewerSchema { found: 9, known: 1, .. }), "{error}");
+    assert!(matches!(error, OpenError::NewerSchema { found: 9, known: 2, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     assert!(dir.path().join("journal/000001/db").is_file());
 }

@@ -3,18 +3,17 @@
 
 use std::sync::Arc;
 
-use super::codes;
 use super::column::{Cursor, unzigzag};
 use super::dictionary::{Name, NameCache};
 use super::envelope::{self, Broken};
 use super::facts::{self, Facts, Shape};
 use super::frame::{
-    EVENT_DELTA, EVENT_DELTA_OF_DELTA, EVENT_LAG, LZ4, RAW, StoredGap, Tails, count_kind,
-    count_parts, head,
+    EVENT_DELTA, EVENT_DELTA_OF_DELTA, EVENT_LAG, LZ4, RAW, Tails, count_kind, count_parts, head,
 };
-use crate::core::id::{Epoch, Offset, Seq, SourceId};
+use super::rare;
+use crate::core::id::{Offset, Seq, SourceId};
 use crate::core::limits::LINE_BYTES_MAX;
-use crate::core::reading::{Entry, GapRecord, Record, Series, Stamp, Value};
+use crate::core::reading::{Entry, Record, Series, Stamp, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Uptime};
 
 /// No frame is longer before lz4: a longest line, its names, and room.
@@ -77,9 +76,9 @@ fn read_body(
 ) -> Option<(Offset, Vec<Entry>)> {
     let mut cursor = Cursor::new(body);
     let (first, count) = head(&mut cursor)?;
-    let mut is_gap = Vec::new();
-    cursor.column(count, &mut is_gap)?;
-    let readings = is_gap.iter().filter(|flag| **flag == 0).count();
+    let mut kinds = Vec::new();
+    cursor.column(count, &mut kinds)?;
+    let readings = kinds.iter().filter(|kind| **kind == rare::READING).count();
     let table = facts::decode(&mut cursor, count)?;
     let mut places = Vec::new();
     cursor.column(readings, &mut places)?;
@@ -90,8 +89,8 @@ fn read_body(
     let mut entries = Vec::with_capacity(count);
     let mut reading = 0;
     let mut tails = Tails::default();
-    for flag in is_gap {
-        entries.push(if flag == 0 {
+    for kind in kinds {
+        entries.push(if kind == rare::READING {
             let row = rows[reading];
             let source = source_name(names, row.source, load)?;
             let series = series_name(names, columns.series[reading], load)?;
@@ -101,9 +100,7 @@ fn read_body(
             reading += 1;
             Entry::Reading(record)
         } else {
-            let (stored, rest): (StoredGap, _) = postcard::take_from_bytes(cursor.rest()).ok()?;
-            cursor = Cursor::new(rest);
-            Entry::Gap(gap(stored, names, load)?)
+            rare::take(&mut cursor, kind, |id| source_name(names, id, load))?
         });
     }
     cursor.rest().is_empty().then_some((first, entries))
@@ -254,17 +251,4 @@ fn series_name(names: &mut NameCache, id: u64, load: LoadName<'_>) -> Option<Arc
         Name::Series(series) => Some(Arc::clone(series)),
         Name::Source(_) => None,
     }
-}
-
-fn gap(stored: StoredGap, names: &mut NameCache, load: LoadName<'_>) -> Option<GapRecord> {
-    Some(GapRecord {
-        source: source_name(names, stored.source, load)?,
-        epoch: Epoch { number: stored.epoch.0, nonce: stored.epoch.1 },
-        first_seq: Seq(stored.first_seq),
-        last_seq: stored.last_seq.map(Seq),
-        reason: codes::reason_of(stored.reason)?,
-        first_event_time: stored.first_event_time.map(EventTime::from_unix_ns),
-        last_event_time: stored.last_event_time.map(EventTime::from_unix_ns),
-        at: IngestTime::from_unix_ns(stored.at),
-    })
 }

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 
 use super::time;
-use crate::core::clock::ClockState;
+use crate::core::clock::{ClockEvent, ClockEventKind, ClockState, Correction};
 use crate::core::reading::{Flags, GapRecord, Origin, Quality, Record, Stamp, Value};
 use crate::core::seam::{Frontier, LinkStatus};
 
@@ -59,6 +59,48 @@ pub fn gap(gateway: &str, gap: &GapRecord, out: &mut Vec<u8>) {
         key_time("last_event_time", last.unix_ns(), out);
     }
     key_time("at", gap.at.unix_ns(), out);
+    out.push(b'}');
+}
+
+/// Appends a correction.
+pub fn correction(gateway: &str, correction: &Correction, out: &mut Vec<u8>) {
+    head(gateway, correction.source.as_str(), &correction.epoch, out);
+    key_number("first_seq", correction.first_seq.0, out);
+    key_number("last_seq", correction.last_seq.0, out);
+    key_shown("boot", &correction.boot, out);
+    key_number("timebase", u64::from(correction.timebase.0), out);
+    key("shift_ns", out);
+    shown_by_serde(&correction.shift.ns(), out);
+    key_number("max_error_us", correction.max_error.micros_ceil(), out);
+    key_time("at", correction.at.unix_ns(), out);
+    out.push(b'}');
+}
+
+/// Appends a clock event. `delta_ns` is left out where the kind has no length,
+/// `ppm` is there for a fast slew only, `max_error_us` is left out when nothing
+/// bounds the error.
+pub fn clock_event(gateway: &str, event: &ClockEvent, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"v":1"#);
+    key_text("gateway", gateway, out);
+    key_word("event", event.kind.as_str(), out);
+    if let Some(delta) = event.kind.delta() {
+        key("delta_ns", out);
+        shown_by_serde(&delta.ns(), out);
+    }
+    if let ClockEventKind::FastSlew { ppm } = event.kind {
+        key("ppm", out);
+        shown_by_serde(&ppm, out);
+    }
+    key_shown("boot", &event.boot, out);
+    key_number("uptime_ns", event.uptime.ns(), out);
+    key_number("timebase", u64::from(event.timebase.0), out);
+    key_time("at", event.at.unix_ns(), out);
+    key_word("state_before", event.state_before.as_str(), out);
+    key_word("state", event.state.as_str(), out);
+    key_word("clock", event.clock.as_str(), out);
+    if let Some(max_error) = event.max_error {
+        key_number("max_error_us", max_error.micros_ceil(), out);
+    }
     out.push(b'}');
 }
 
@@ -124,7 +166,9 @@ fn stamp(stamp: &Stamp, out: &mut Vec<u8>) {
         time::utc_offset(seconds_east, out);
         out.push(b'"');
     }
-    if stamp.state == ClockState::Unsynchronized {
+    // The evidence, wherever the clock alone does not vouch for the time.
+    let is_retimed = matches!(stamp.origin, Origin::Restamped | Origin::Bounded);
+    if is_retimed || stamp.state != ClockState::Synchronized {
         key_shown("boot", &stamp.boot, out);
         key_number("uptime_ns", stamp.uptime.ns(), out);
     }

@@ -6,9 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::clock::ClockSource;
+use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::id::{BootId, Epoch, Seq, SourceId};
 use crate::core::reading::{GapReason, Series};
-use crate::core::time::{EventTime, IngestTime, MaxError, MonoTime, TimebaseId};
+use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 
 const EPOCH: Epoch = Epoch { number: 1, nonce: 0x9f3a_6c21 };
 const EVENT_NS: i64 = 1_796_000_523_123_000_000;
@@ -30,7 +31,7 @@ fn record() -> Record {
         stamp: Stamp {
             event_time: EventTime::from_unix_ns(EVENT_NS),
             ingest_time: IngestTime::from_unix_ns(EVENT_NS + 7_211_000),
-            uptime: MonoTime::from_ns(86_400_000_000_001),
+            uptime: Uptime::from_ns(86_400_000_000_001),
             boot: BootId([0xab; 16]),
             origin: Origin::Device,
             clock: ClockSource::Ntp,
@@ -98,6 +99,123 @@ fn everything_optional_has_its_place() {
             r#""uptime_ns":86400000000001},"flags":["future","retained"]}"#
         )
     );
+}
+
+/// The part of the payload that speaks of time.
+fn time_part(stamp: Stamp) -> String {
+    let text = written(&Record { stamp, ..record() });
+    let from = text.find("\"time\":").unwrap() + 7;
+    text[from..text.find(",\"flags\"").unwrap()].to_owned()
+}
+
+#[test]
+fn boot_and_uptime_are_the_evidence_where_the_clock_does_not_vouch() {
+    let plain = Stamp { origin: Origin::Gateway, ..record().stamp };
+    let clock = ClockSource::Ntp;
+    assert_eq!(
+        time_part(plain),
+        r#"{"origin":"gateway","clock":"ntp","state":"synchronized","max_error_us":1200,"timebase":3}"#
+    );
+    let evidence = r#""boot":"abababab-abab-abab-abab-abababababab","uptime_ns":86400000000001}"#;
+    for (state, word) in [
+        (ClockState::Holdover, "holdover"),
+        (ClockState::Stepped, "stepped"),
+        (ClockState::Unsynchronized, "unsynchronized"),
+    ] {
+        assert_eq!(
+            time_part(Stamp { state, ..plain }),
+            format!(
+                r#"{{"origin":"gateway","clock":"ntp","state":"{word}","max_error_us":1200,"timebase":3,{evidence}"#
+            )
+        );
+    }
+    let first_event_time = Some(EventTime::from_unix_ns(0));
+    assert_eq!(
+        time_part(Stamp { origin: Origin::Restamped, clock, first_event_time, ..plain }),
+        format!(
+            r#"{{"origin":"restamped","clock":"ntp","state":"synchronized","max_error_us":1200,"timebase":3,"first_event_time":"1970-01-01T00:00:00.000000000Z",{evidence}"#
+        )
+    );
+    assert_eq!(
+        time_part(Stamp { origin: Origin::Bounded, ..plain }),
+        format!(
+            r#"{{"origin":"bounded","clock":"ntp","state":"synchronized","max_error_us":1200,"timebase":3,{evidence}"#
+        )
+    );
+}
+
+#[test]
+fn a_correction_is_exact_and_its_bound_is_rounded_up() {
+    let known = Correction {
+        source: SourceId::new("s"),
+        epoch: EPOCH,
+        first_seq: Seq(1),
+        last_seq: Seq(9),
+        boot: BootId([0xab; 16]),
+        timebase: TimebaseId(2),
+        shift: Span::from_ns(-123),
+        max_error: MaxError::from_ns(379_999_001),
+        at: IngestTime::from_unix_ns(EVENT_NS),
+    };
+    let mut out = Vec::new();
+    correction("gw", &known, &mut out);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        concat!(
+            r#"{"v":1,"gateway":"gw","source":"s","epoch":"1-9f3a6c21","first_seq":1,"last_seq":9,"#,
+            r#""boot":"abababab-abab-abab-abab-abababababab","timebase":2,"shift_ns":-123,"#,
+            r#""max_error_us":380000,"at":"2026-11-30T01:02:03.123000000Z"}"#
+        )
+    );
+}
+
+fn event(kind: ClockEventKind, max_error: Option<MaxError>) -> String {
+    let event = ClockEvent {
+        source: SourceId::new(CLOCK_SOURCE),
+        kind,
+        boot: BootId([0xab; 16]),
+        uptime: Uptime::from_ns(86_400_000_000_001),
+        timebase: TimebaseId(3),
+        at: IngestTime::from_unix_ns(EVENT_NS),
+        state_before: ClockState::Synchronized,
+        state: ClockState::Stepped,
+        clock: ClockSource::Ntp,
+        max_error,
+    };
+    let mut out = Vec::new();
+    clock_event("gw", &event, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn clock_events_say_by_how_much_where_there_is_a_length() {
+    let hours = Span::from_secs(-7_200);
+    assert_eq!(
+        event(ClockEventKind::Step(hours), Some(MaxError::from_ns(1_001))),
+        concat!(
+            r#"{"v":1,"gateway":"gw","event":"step","delta_ns":-7200000000000,"#,
+            r#""boot":"abababab-abab-abab-abab-abababababab","uptime_ns":86400000000001,"#,
+            r#""timebase":3,"at":"2026-11-30T01:02:03.123000000Z","#,
+            r#""state_before":"synchronized","state":"stepped","clock":"ntp","max_error_us":2}"#
+        )
+    );
+    let rest = concat!(
+        r#""boot":"abababab-abab-abab-abab-abababababab","uptime_ns":86400000000001,"#,
+        r#""timebase":3,"at":"2026-11-30T01:02:03.123000000Z","#,
+        r#""state_before":"synchronized","state":"stepped","clock":"ntp"}"#
+    );
+    let second = Span::from_secs(1);
+    for (kind, said) in [
+        (ClockEventKind::Boot, r#""event":"boot""#),
+        (ClockEventKind::Leap(second), r#""event":"leap","delta_ns":1000000000"#),
+        (ClockEventKind::Suspend(second), r#""event":"suspend","delta_ns":1000000000"#),
+        (ClockEventKind::Stall(second), r#""event":"stall","delta_ns":1000000000"#),
+        (ClockEventKind::FastSlew { ppm: -501 }, r#""event":"fast_slew","ppm":-501"#),
+        (ClockEventKind::State, r#""event":"state""#),
+        (ClockEventKind::Vouched, r#""event":"vouched""#),
+    ] {
+        assert_eq!(event(kind, None), format!(r#"{{"v":1,"gateway":"gw",{said},{rest}"#));
+    }
 }
 
 #[test]

@@ -131,6 +131,16 @@ pub fn gaps(gateway: &str, source: &str) -> String {
     of_source(gateway, "gaps", source)
 }
 
+/// Where corrections of a source go.
+pub fn corrections(gateway: &str, source: &str) -> String {
+    of_source(gateway, "corrections", source)
+}
+
+/// Where clock events of this gateway go.
+pub fn clock(gateway: &str) -> String {
+    of_gateway(gateway, "clock")
+}
+
 /// Where the delivery frontier of a source is kept.
 pub fn frontier(gateway: &str, source: &str) -> String {
     of_source(gateway, "frontier", source)
@@ -138,9 +148,14 @@ pub fn frontier(gateway: &str, source: &str) -> String {
 
 /// Where the state of this gateway is kept.
 pub fn status(gateway: &str) -> String {
+    of_gateway(gateway, "status")
+}
+
+fn of_gateway(gateway: &str, kind: &str) -> String {
     let mut topic = String::from("tidegate/");
     push_name(gateway, &mut topic);
-    topic.push_str("/status");
+    topic.push('/');
+    topic.push_str(kind);
     topic
 }
 
@@ -236,6 +251,8 @@ mod tests {
         assert_eq!(gaps("gw-07", "press/line"), "tidegate/gw-07/gaps/press%2Fline");
         assert_eq!(frontier("gw-07", "window:p"), "tidegate/gw-07/frontier/window:p");
         assert_eq!(status("gw-07"), "tidegate/gw-07/status");
+        assert_eq!(corrections("gw-07", "a/b"), "tidegate/gw-07/corrections/a%2Fb");
+        assert_eq!(clock("gw/07"), "tidegate/gw%2F07/clock");
     }
 
     #[test]

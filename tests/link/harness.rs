@@ -11,7 +11,7 @@ use tidegate::core::reading::{
 use tidegate::core::seam::{
     DownCause, Frontier, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
 };
-use tidegate::core::time::{EventTime, IngestTime, MonoTime, TimebaseId};
+use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 use tidegate::link::{self, LinkHandle, Protocol, Settings};
 use tidegate::wire::topic::Template;
 use tokio::sync::mpsc;
@@ -143,7 +143,7 @@ fn record(source: &str, seq: u64) -> Record {
         stamp: Stamp {
             event_time: EventTime::from_unix_ns(1_796_000_523_123_000_000),
             ingest_time: IngestTime::from_unix_ns(1_796_000_523_130_000_000),
-            uptime: MonoTime::from_ns(1),
+            uptime: Uptime::from_ns(1),
             boot: BootId([1; 16]),
             origin: Origin::Device,
             clock: ClockSource::Ntp,

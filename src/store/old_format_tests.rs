@@ -1,0 +1,138 @@
+//! A journal as format 1 wrote it: `tests/data/journal-v1.lz4` holds its files
+//! (postcard of names and contents, lz4 around them). Segment 1 is sealed, with
+//! 20 readings and a gap record; segment 2 was active, with 10, when the process
+//! was killed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::store_tests::{EPOCH, commit, fetch, open, options, reading};
+use super::{Store, inspect};
+use crate::core::clock::{ClockSource, ClockState};
+use crate::core::id::{Offset, Seq, SourceId};
+use crate::core::reading::{Entry, GapReason, GapRecord};
+use crate::core::seam::{ClockLedger, Commit, Fetch, Meta, SeqSet, SourceMeta};
+use crate::core::time::{EventTime, IngestTime};
+
+fn unpack_journal(dir: &Path) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/journal-v1.lz4");
+    let packed = std::fs::read(path).unwrap();
+    let files = lz4_flex::block::decompress_size_prepended(&packed).unwrap();
+    let files: Vec<(String, Vec<u8>)> = postcard::from_bytes(&files).unwrap();
+    for (name, content) in files {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+}
+
+fn gap() -> GapRecord {
+    GapRecord {
+        source: SourceId::new("plc"),
+        epoch: EPOCH,
+        first_seq: Seq(1),
+        last_seq: Some(Seq(3)),
+        reason: GapReason::Evicted,
+        first_event_time: Some(EventTime::from_unix_ns(5)),
+        last_event_time: None,
+        at: IngestTime::from_unix_ns(1_796_000_000_000_000_000),
+    }
+}
+
+fn old_reading(seq: u64) -> Entry {
+    let Entry::Reading(mut record) = reading(seq) else { unreachable!() };
+    if seq.is_multiple_of(4) {
+        record.stamp.state = ClockState::Unsynchronized;
+        record.stamp.clock = ClockSource::FreeRunning;
+    }
+    Entry::Reading(record)
+}
+
+fn entries() -> Vec<(Offset, Entry)> {
+    let first = (1..=20).map(old_reading);
+    let all = first.chain([Entry::Gap(gap())]).chain((21..=30).map(old_reading));
+    (0..).map(Offset).zip(all).collect()
+}
+
+/// As it was, and all of it sent as stamped.
+fn meta() -> Meta {
+    let books = SourceMeta {
+        tail: Seq(30),
+        accepted: 30,
+        acknowledged: 6,
+        newest_event: Some(EventTime::from_unix_ns(7)),
+        ..SourceMeta::default()
+    };
+    let set = SeqSet { through: Seq(4), ranges: vec![(Seq(6), Seq(7))] };
+    Meta {
+        epoch: EPOCH,
+        start: Offset(2),
+        frontier: Offset(4),
+        done: vec![(Offset(6), Offset(8))],
+        sources: [(SourceId::new("plc"), books)].into(),
+        handed: [((SourceId::new("plc"), EPOCH), set)].into(),
+        gaps: vec![(Offset(20), gap())],
+        sealed: Offset(31),
+        alive: None,
+        clock: Arc::default(),
+    }
+}
+
+fn all_of(store: &mut Store) -> Vec<(Offset, Entry)> {
+    let mut entries = store.fetch(&fetch(0));
+    assert_eq!(entries.damaged, []);
+    let rest = store.fetch(&Fetch { from: entries.next, ..fetch(0) });
+    assert_eq!(rest.damaged, []);
+    entries.entries.extend(rest.entries);
+    entries.entries
+}
+
+#[test]
+fn a_journal_of_format_1_is_read_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack_journal(dir.path());
+    let (mut store, recovered) = open(dir.path());
+    assert_eq!((recovered.next, &recovered.damaged), (Offset(31), &vec![]));
+    assert_eq!(recovered.broken_numbering, None);
+    assert_eq!(recovered.meta, Some(meta()));
+    let range = recovered.segments[0].contents[&(SourceId::new("plc"), EPOCH)];
+    assert_eq!((range.first, range.last), (Seq(1), Seq(20)));
+    assert_eq!(all_of(&mut store), entries());
+    // The new format beside the old, in one segment.
+    let clock = Arc::new(ClockLedger { timebase: Default::default(), ..ClockLedger::default() });
+    let next = Meta { sealed: Offset(32), clock, ..meta() };
+    let more = Commit { first: Offset(31), meta: next.clone(), ..commit(31, 31) };
+    store.commit(&more).unwrap();
+    drop(store);
+    let (mut store, recovered) = open(dir.path());
+    assert_eq!(recovered.meta, Some(next));
+    assert_eq!(all_of(&mut store), [entries(), vec![(Offset(31), reading(31))]].concat());
+}
+
+#[test]
+fn offline_tools_read_format_1() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack_journal(dir.path());
+    let stats = inspect::stats(dir.path()).unwrap();
+    assert_eq!((stats.entries, stats.segments.len()), (31, 2));
+    let mut shown = Vec::new();
+    inspect::cat(dir.path(), Offset(0), |offset, entry| shown.push((offset, entry))).unwrap();
+    assert_eq!(shown, entries());
+    let reports = inspect::verify(dir.path(), |_| ()).unwrap();
+    assert!(reports.iter().all(|report| report.damage.is_empty()), "{reports:?}");
+}
+
+#[test]
+fn with_its_newest_segment_lost_the_head_and_the_seal_are_read() {
+    for is_head_there in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        unpack_journal(dir.path());
+        std::fs::write(dir.path().join("journal/000002/db"), b"").unwrap();
+        if !is_head_there {
+            std::fs::remove_file(dir.path().join("journal/000002.head")).unwrap();
+        }
+        let (_, recovered) = Store::open(&options(dir.path())).unwrap();
+        let kept = recovered.meta.unwrap();
+        assert_eq!((kept.sources[&SourceId::new("plc")].tail, kept.sealed), (Seq(20), Offset(21)));
+    }
+}
