@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Address, Config, LogFormat, Protocol, Source, SourceKind, TimeUnit, Uplink, UplinkFormat,
+    Address, Clock, Config, LogFormat, Protocol, Source, SourceKind, TimeUnit, Uplink, UplinkFormat,
 };
 use crate::core::agent::{OnBadTime, WhenFull};
+use crate::core::clock::Reference;
 
 /// Collects `key = value` lines.
 #[derive(Default)]
@@ -57,6 +58,7 @@ pub(super) fn print(config: &Config) -> String {
     };
     page.text("log_format", log_format);
 
+    clock(&mut page, &config.clock);
     page.head("[journal]");
     page.duration("commit_interval", config.journal.commit_interval);
     page.size("commit_bytes", config.journal.commit_bytes);
@@ -78,6 +80,22 @@ pub(super) fn print(config: &Config) -> String {
     let listen = config.http.listen.map(|address| address.to_string());
     page.text("listen", &listen.unwrap_or_default());
     page.0
+}
+
+fn clock(page: &mut Page, clock: &Clock) {
+    page.head("[clock]");
+    let reference = match clock.reference {
+        Reference::Auto => "auto",
+        Reference::Kernel => "kernel",
+        Reference::Chrony => "chrony",
+        Reference::Ptp4l => "ptp4l",
+        Reference::None => "none",
+    };
+    page.text("reference", reference);
+    page.duration("hold_unsynchronized", clock.hold_unsynchronized);
+    page.duration("restamp_settle", clock.restamp_settle);
+    page.raw("max_drift_ppm", clock.max_drift_ppm);
+    page.text("chrony_address", &clock.chrony_address.to_string());
 }
 
 fn uplink(page: &mut Page, uplink: &Uplink) {
