@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::file::{Book, Section, Wrong};
 use super::value;
 use super::{
-    Address, Clock, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems, Protocol,
-    Simulate, Source, SourceKind, SourceMap, SourceTime, TimeUnit, Uplink, UplinkFormat,
+    Address, Clock, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems,
+    Protocol, Simulate, Source, SourceKind, SourceMap, SourceTime, TimeUnit, Uplink, UplinkFormat,
 };
 use crate::core::agent::{OnBadTime, WhenFull};
 use crate::core::clock::Reference;

@@ -283,7 +283,10 @@ fn the_clock_is_checked() {
         "chrony_address = '127.0.0.1:0'",
         &format!("chrony_address: \"127.0.0.1:0\" is not an address; {fix}"),
     );
-    check_clock("hold = '1m'", "hold: unknown key; known here: chrony_address, hold_unsynchronized, max_drift_ppm, reference, restamp_settle");
+    check_clock(
+        "hold = '1m'",
+        "hold: unknown key; known here: chrony_address, hold_unsynchronized, max_drift_ppm, reference, restamp_settle",
+    );
 }
 
 #[test]
