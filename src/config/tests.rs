@@ -285,7 +285,7 @@ fn the_clock_is_checked() {
     );
     check_clock(
         "hold = '1m'",
-        "hold: unknown key; known here: chrony_address, hold_unsynchronized, max_drift_ppm, reference, restamp_settle",
+        "hold: unknown key; known here: reference, hold_unsynchronized, restamp_settle, max_drift_ppm, chrony_address",
     );
 }
 
