@@ -16,7 +16,8 @@ pub(super) fn text(view: &View) -> String {
     };
     line("clock", &words::state(clock));
     line("", &format!("reads {}, timebase {}", view.at, clock.timebase));
-    if let Some(s) = clock.synchronized_for_s {
+    let is_synchronized = clock.state == "synchronized";
+    if let Some(s) = clock.synchronized_for_s.filter(|_| is_synchronized) {
         line("", &format!("synchronized for {}", words::length(s)));
     }
     if let Some(ppm) = clock.rate_ppm {
@@ -53,7 +54,7 @@ pub(super) fn text(view: &View) -> String {
 }
 
 fn kernel(clock: &Clock) -> String {
-    let Some(kernel) = &clock.kernel else { return "cannot be asked (adjtimex)".to_owned() };
+    let Some(kernel) = &clock.kernel else { return "no answer (adjtimex)".to_owned() };
     let worth = match kernel.kind.as_str() {
         "saturated" => "has given up on its clock",
         "failed" => "reports a failure of its clock",

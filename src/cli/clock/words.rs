@@ -57,9 +57,9 @@ pub(crate) fn moved(event: &Event) -> Option<String> {
 /// A bound, rounded up: "12 ms".
 pub(crate) fn error(us: u64) -> String {
     match us {
-        ..1_000 => format!("{us} µs"),
-        ..10_000 => tenths(us.div_ceil(100), "ms"),
-        ..1_000_000 => format!("{} ms", us.div_ceil(1_000)),
+        0..1_000 => format!("{us} µs"),
+        1_000..10_000 => tenths(us.div_ceil(100), "ms"),
+        10_000..1_000_000 => format!("{} ms", us.div_ceil(1_000)),
         _ => tenths(us.div_ceil(100_000), "s"),
     }
 }
@@ -78,10 +78,10 @@ pub(crate) fn length(seconds: f64) -> String {
     let s = ms / 1_000;
     match s {
         0 => format!("{ms}ms"),
-        ..60 if ms % 1_000 == 0 => format!("{s}s"),
-        ..60 => format!("{:.1}s", ms as f64 / 1e3),
-        ..3_600 => format!("{}m {}s", s / 60, s % 60),
-        ..86_400 => format!("{}h {}m", s / 3_600, s / 60 % 60),
+        1..60 if ms.is_multiple_of(1_000) => format!("{s}s"),
+        1..60 => format!("{:.1}s", ms as f64 / 1e3),
+        60..3_600 => format!("{}m {}s", s / 60, s % 60),
+        3_600..86_400 => format!("{}h {}m", s / 3_600, s / 60 % 60),
         _ => format!("{}d {}h", s / 86_400, s / 3_600 % 24),
     }
 }
