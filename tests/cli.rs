@@ -69,8 +69,18 @@ fn the_clock_has_the_same_keys_on_every_machine() {
     let keys = |value: &serde_json::Value| -> Vec<String> {
         value.as_object().unwrap().keys().cloned().collect()
     };
-    let top =
-        ["agent", "at", "boot", "chrony_address", "clock", "no_agent", "time", "trusted", "v"];
+    let top = [
+        "agent",
+        "at",
+        "boot",
+        "chrony_address",
+        "clock",
+        "heard",
+        "no_agent",
+        "time",
+        "trusted",
+        "v",
+    ];
     assert_eq!(keys(&view), top);
     assert_eq!(keys(&view["boot"]), ["rtc", "saved", "set_by_rtc"]);
     let clock = [

@@ -7,7 +7,6 @@ mod show;
 pub(super) mod words;
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -17,11 +16,8 @@ use super::{CONFIG_FILE, ConfigFile, control, print, to_json};
 use crate::config::Config;
 use crate::core::clock::ClockSettings;
 use crate::exit::{Exit, Failure};
+use crate::host::chrony;
 use crate::http::clock::{Clock, Stamp};
-
-/// Where chronyd answers when no configuration says otherwise.
-const CHRONY: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 323);
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -82,6 +78,8 @@ struct View {
     trusted: bool,
     /// The clock, as in the status.
     clock: Clock,
+    /// Who is heard, by `clock.reference`.
+    heard: Heard,
     /// Where chronyd is asked.
     chrony_address: String,
     /// The battery-backed clock and the saved one.
@@ -101,6 +99,15 @@ struct Boot {
     saved: Option<String>,
 }
 
+/// Who is heard on the clock: who is not is not even asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Heard {
+    kernel: bool,
+    chrony: bool,
+    ptp: bool,
+    timesyncd: bool,
+}
+
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     if let Some(Action::Set(set)) = &args.action {
         return set::execute(set);
@@ -112,7 +119,8 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
 }
 
 fn view(config: Option<&Config>) -> Result<View, Failure> {
-    let chrony = config.map_or(CHRONY, |config| config.clock.chrony_address);
+    let settings = config.map_or(ClockSettings::DEFAULT, |config| config.clock.settings());
+    let chrony = config.map_or(chrony::DEFAULT_ADDRESS, |config| config.clock.chrony_address);
     let asked = match config {
         Some(config) => asked(&config.gateway.data_dir)?,
         None => Err(format!("there is no {CONFIG_FILE}")),
@@ -120,8 +128,7 @@ fn view(config: Option<&Config>) -> Result<View, Failure> {
     let (at, clock, no_agent) = match asked {
         Ok(report) => (report.at, report.clock, None),
         Err(why) => {
-            let settings = config.map_or(ClockSettings::DEFAULT, |config| config.clock.settings());
-            let (at, clock) = sample::clock(settings);
+            let (at, clock) = sample::clock(settings, chrony)?;
             (at, clock, Some(why))
         }
     };
@@ -133,6 +140,7 @@ fn view(config: Option<&Config>) -> Result<View, Failure> {
         trusted: clock.is_trusted(),
         time: clock.stamp(),
         clock,
+        heard: Heard::by(settings.reference),
         chrony_address: chrony.to_string(),
         boot: sample::boot(),
     })

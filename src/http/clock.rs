@@ -53,7 +53,8 @@ pub struct Clock {
     pub chrony: Option<Chrony>,
     /// What ptp4l says; `null` when it does not answer.
     pub ptp: Option<Ptp>,
-    /// When systemd-timesyncd last set the clock; `null` when it is not there.
+    /// When systemd-timesyncd last accepted a server's answer; `null` when it has
+    /// not since boot.
     pub timesyncd_at: Option<String>,
 }
 

@@ -1,10 +1,14 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
 use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::clock::{ClockFacts, ClockReading, ClockSource, ClockState};
-use crate::core::id::{BootId, SourceId};
+use crate::core::id::{BootId, Epoch, Seq, SourceId};
+use crate::core::reading::{self, Flags, Origin, Quality, Record, Series, Value};
 use crate::core::time::{MaxError, TimebaseId, Uptime};
+use crate::wire;
 
 const S: i64 = 1_000_000_000;
 const WALL_NS: i64 = 1_796_000_523 * S;
@@ -226,4 +230,48 @@ fn a_stamp_has_the_boot_only_while_nobody_vouches() {
         unsynchronized,
         r#"{"origin":"gateway","clock":"unknown","state":"unsynchronized","timebase":1,"boot":"abababab-abab-abab-abab-abababababab","uptime_ns":5000000000}"#
     );
+}
+
+/// The `time` object as the uplink writes it for a reading stamped by `status`.
+fn on_the_wire(status: &ClockStatus) -> String {
+    let ClockReading { wall, source, state, max_error, timebase, boot } = status.reading;
+    let record = Record {
+        source: SourceId::new("press"),
+        epoch: Epoch { number: 1, nonce: 0 },
+        seq: Seq(1),
+        series: Arc::new(Series { entity: "e".into(), property: "p".into(), unit: None }),
+        value: Value::Bool(true),
+        quality: Quality::Good,
+        quality_detail: None,
+        id: None,
+        stamp: reading::Stamp {
+            event_time: wall.as_event_time(),
+            ingest_time: wall,
+            uptime: status.uptime,
+            boot,
+            origin: Origin::Gateway,
+            clock: source,
+            state,
+            max_error,
+            timebase,
+            first_event_time: None,
+            utc_offset_s: None,
+            flags: Flags::NONE,
+        },
+    };
+    let mut text = Vec::new();
+    wire::json::reading("gw", &record, &mut text);
+    let text = String::from_utf8(text).unwrap();
+    let (_, from) = text.split_once(r#""time":"#).unwrap();
+    from[..=from.find('}').unwrap()].to_owned()
+}
+
+#[test]
+fn a_stamp_is_what_goes_up() {
+    let mut stepped = bare();
+    stepped.reading.state = ClockState::Stepped;
+    for status in [full(), bare(), stepped] {
+        let said = serde_json::to_string(&Clock::new(&status).stamp()).unwrap();
+        assert_eq!(said, on_the_wire(&status));
+    }
 }

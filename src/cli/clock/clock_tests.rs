@@ -1,7 +1,7 @@
 use super::set::{Target, Told};
 use super::*;
 use crate::core::clock::kernel::KernelClock;
-use crate::core::clock::{BootFacts, ClockFacts};
+use crate::core::clock::{BootFacts, ClockFacts, Reference};
 use crate::core::id::BootId;
 use crate::core::seam::Now;
 use crate::core::time::{IngestTime, MonoTime};
@@ -47,7 +47,8 @@ fn a_view(clock: Clock) -> View {
         trusted: clock.is_trusted(),
         time: clock.stamp(),
         clock,
-        chrony_address: CHRONY.to_string(),
+        heard: Heard::by(Reference::Kernel),
+        chrony_address: chrony::DEFAULT_ADDRESS.to_string(),
         boot: Boot::default(),
     }
 }
@@ -60,8 +61,8 @@ fn a_look_without_an_agent_says_so_and_remembers_nothing() {
 asked      the machine itself, once, without an agent's memory
            no agent runs on /d
 kernel     has a bound from its daemon; maxerror 1100 µs, esterror 99 µs, status 0x2001, rate +0.000 ppm (adjtimex)
-chrony     no answer at 127.0.0.1:323
-ptp4l      no answer
+chrony     not asked, by clock.reference
+ptp4l      not asked, by clock.reference
 timesyncd  no trace of it
 rtc        not to be read
 saved      no time was saved before the shutdown

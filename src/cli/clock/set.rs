@@ -5,12 +5,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::time::{ClockId, Timespec, clock_settime};
-
 use super::{CONFIG_FILE, Which, absence, control, print, words};
 use crate::core::clock::ClockSettings;
 use crate::core::time::IngestTime;
 use crate::exit::{Exit, Failure};
+use crate::host::clocks;
 use crate::http::api::VOUCH_ERROR_MAX_NS;
 
 /// Nobody sets a clock by hand better than this.
@@ -80,7 +79,7 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     // First, so that a wrong file costs nothing.
     let config = args.which.load()?;
     if let Target::At(time) = args.target {
-        set_wall(time).map_err(|error| refused(&error))?;
+        clocks::set_wall(time).map_err(|error| refused(&error))?;
     }
     let told = match &config {
         Some(config) => tell(&config.gateway.data_dir, args.error),
@@ -132,15 +131,4 @@ pub(super) fn refused(error: &io::Error) -> Failure {
         return Failure::new(Exit::Io, said);
     }
     Failure::io("the clock cannot be set", error)
-}
-
-/// Sets the system clock.
-fn set_wall(time: IngestTime) -> io::Result<()> {
-    const NS_PER_S: i64 = 1_000_000_000;
-    let unix_ns = time.unix_ns();
-    let timespec = Timespec {
-        tv_sec: unix_ns.div_euclid(NS_PER_S),
-        tv_nsec: unix_ns.rem_euclid(NS_PER_S) as _,
-    };
-    Ok(clock_settime(ClockId::Realtime, timespec)?)
 }

@@ -31,11 +31,14 @@ pub(super) fn text(view: &View) -> String {
             line("", why);
         }
     }
-    line("kernel", &kernel(clock));
-    line("chrony", &chrony(clock, &view.chrony_address));
-    line("ptp4l", &ptp(clock));
-    let timesyncd = clock.timesyncd_at.as_ref().map(|at| format!("set the clock at {at}"));
-    line("timesyncd", timesyncd.as_deref().unwrap_or("no trace of it"));
+    let heard = view.heard;
+    let mut source = |name: &str, is_heard: bool, said: String| {
+        line(name, if is_heard { &said } else { "not asked, by clock.reference" });
+    };
+    source("kernel", heard.kernel, kernel(clock));
+    source("chrony", heard.chrony, chrony(clock, &view.chrony_address));
+    source("ptp4l", heard.ptp, ptp(clock));
+    source("timesyncd", heard.timesyncd, timesyncd(clock));
     line("rtc", &rtc(view));
     line("saved", view.boot.saved.as_deref().unwrap_or("no time was saved before the shutdown"));
     for said in [words::waiting(clock), corrections(clock)].into_iter().flatten() {
@@ -101,6 +104,12 @@ fn ptp(clock: &Clock) -> String {
         "grandmaster of class {} and accuracy {}{utc}: off by {:.3} µs, path delay {:.3} µs",
         ptp.clock_class, ptp.clock_accuracy, ptp.offset_us, ptp.path_delay_us
     )
+}
+
+fn timesyncd(clock: &Clock) -> String {
+    let at = clock.timesyncd_at.as_ref();
+    // The file is touched at each answer of a server that it accepts.
+    at.map_or("no trace of it".to_owned(), |at| format!("heard from a server last at {at}"))
 }
 
 fn rtc(view: &View) -> String {
