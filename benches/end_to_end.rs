@@ -57,7 +57,8 @@ async fn main() {
 
 fn configuration(folder: &Path, port: u16) -> String {
     format!(
-        "[gateway]\nid = \"bench\"\ndata_dir = \"{}/data\"\n[http]\nlisten = \"\"\n[[uplink]]\n\
+        "[gateway]\nid = \"bench\"\ndata_dir = \"{}/data\"\n[clock]\nhold_unsynchronized = \"0s\"\n\
+         [http]\nlisten = \"\"\n[[uplink]]\n\
          url = \"mqtt://127.0.0.1:{port}\"\ninflight_max = {INFLIGHT}\nreconnect_max = \"1s\"\n\
          [[source]]\nname = \"in\"\ntype = \"listen\"\naddress = \"127.0.0.1:0\"\nacknowledge = true\n",
         folder.display()

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run its subject must fail")]
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn tidegate(arguments: &[&str]) -> Output {
@@ -10,10 +11,12 @@ fn tidegate(arguments: &[&str]) -> Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 8] = [
         &["run"],
         &["check"],
         &["status"],
+        &["clock"],
+        &["clock", "set"],
         &["journal", "stats"],
         &["journal", "cat"],
         &["journal", "verify"],
@@ -36,9 +39,113 @@ fn a_wrong_command_line_ends_with_2() {
 
 #[test]
 fn a_missing_configuration_ends_with_78() {
-    for command in ["run", "check", "status"] {
+    for command in ["run", "check", "status", "clock"] {
         let output = tidegate(&[command, "-c", "/nowhere/tidegate.toml"]);
         assert_eq!(output.status.code(), Some(78), "{command}");
         assert!(String::from_utf8(output.stderr).unwrap().starts_with("tidegate: "), "{command}");
     }
+}
+
+/// A configuration whose agent does not run.
+fn config(folder: &Path) -> String {
+    let path = folder.join("tidegate.toml");
+    let text = format!(
+        "[gateway]\nid = \"gw\"\ndata_dir = \"{}\"\n[clock]\nhold_unsynchronized = \"0s\"\n\
+         reference = \"none\"\nchrony_address = \"127.0.0.1:9\"\n\
+         [[uplink]]\nurl = \"mqtt://127.0.0.1:1\"\n",
+        folder.display()
+    );
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn the_clock_has_the_same_keys_on_every_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path());
+    let output = tidegate(&["clock", "-c", &path, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    let top = [
+        "agent",
+        "at",
+        "boot",
+        "chrony_address",
+        "clock",
+        "heard",
+        "no_agent",
+        "time",
+        "trusted",
+        "v",
+    ];
+    assert_eq!(keys(&view), top);
+    assert_eq!(keys(&view["boot"]), ["rtc", "saved", "set_by_rtc"]);
+    let clock = [
+        "boot",
+        "bounded",
+        "chrony",
+        "corrections_waiting",
+        "events",
+        "held_for_s",
+        "kernel",
+        "max_error_us",
+        "open_readings",
+        "ptp",
+        "rate_ppm",
+        "restamped",
+        "source",
+        "state",
+        "steps",
+        "synchronized_for_s",
+        "timebase",
+        "timesyncd_at",
+        "uptime_s",
+    ];
+    assert_eq!(keys(&view["clock"]), clock);
+    // Whatever this machine's clock is like: nobody's word is heard.
+    let time = ["boot", "clock", "origin", "state", "timebase", "uptime_ns"];
+    assert_eq!(keys(&view["time"]), time);
+    assert_eq!((&view["agent"], &view["trusted"]), (&false.into(), &false.into()));
+    assert_eq!(view["no_agent"], format!("no agent runs on {}", folder.path().display()));
+    assert_eq!(view["chrony_address"], "127.0.0.1:9");
+}
+
+#[test]
+fn a_script_can_ask_whether_the_clock_is_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path());
+    assert_eq!(tidegate(&["clock", "-c", &path, "--check"]).status.code(), Some(1));
+    assert_eq!(tidegate(&["clock", "-c", &path]).status.code(), Some(0));
+}
+
+/// None of these sets a clock: what is wrong is found before.
+#[test]
+fn wrong_words_on_the_clock_end_with_2_and_say_why() {
+    let cases: [(&[&str], &str); 5] = [
+        (&["now"], "--error <DURATION>"),
+        (&["--error", "2s"], "<TIME|now>"),
+        (&["yesterday", "--error", "2s"], "no RFC 3339 time"),
+        (&["2020-01-01T00:00:00Z", "--error", "2s"], "mind the year"),
+        (&["now", "--error", "3h"], "out of range; use 1ms to 1h"),
+    ];
+    for (arguments, why) in cases {
+        let output = tidegate(&[&["clock", "set"], arguments].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_word_on_the_clock_that_no_agent_hears_ends_with_74() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path());
+    let output = tidegate(&["clock", "set", "now", "--error", "2s", "-c", &path]);
+    assert_eq!(output.status.code(), Some(74));
+    let expected =
+        format!("tidegate: no agent heard of it: no agent runs on {}\n", folder.path().display());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
 }

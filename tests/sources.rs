@@ -26,7 +26,7 @@ async fn soon<T>(fact: impl Future<Output = T>) -> T {
 
 fn source(keys: &str) -> Source {
     let text = format!(
-        "[gateway]\nid = 'g'\ndata_dir = '/d'\n[[uplink]]\nurl = 'mqtt://b'\n\
+        "[gateway]\nid = 'g'\ndata_dir = '/d'\n[clock]\nhold_unsynchronized = '0s'\n[[uplink]]\nurl = 'mqtt://b'\n\
          [[source]]\nname = 's'\n{keys}\n"
     );
     Config::parse(&text, Path::new("t.toml")).unwrap().sources.remove(0)

@@ -6,8 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::exit::{Exit, Failure};
-use crate::shell::Report;
+use crate::exit::Failure;
+use crate::http::api::VouchBody;
+pub(super) use crate::shell::Report;
 use crate::shell::listen::SOCKET_NAME;
 
 /// The agent answers within two seconds or says that it cannot.
@@ -16,23 +17,60 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// An answer is some kilobytes; more than this is not ours.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The status of the agent that runs on `data_dir`.
-pub(super) fn report(data_dir: &Path) -> Result<Report, Failure> {
-    let path = data_dir.join(SOCKET_NAME);
-    let what = format!("no agent answers on {}", path.display());
-    let body = get(&path, "/api/v1/status").map_err(|error| Failure::io(&what, &error))?;
-    serde_json::from_slice(&body)
-        .map_err(|error| Failure::new(Exit::Io, format_args!("{what}: {error}")))
+/// What an agent can be asked here. Each is answered with its report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// How it is.
+    Status,
+    /// To take the operator's word that the clock is right within an error.
+    Vouch {
+        /// Nanoseconds.
+        error_ns: u64,
+    },
 }
 
-fn get(socket: &Path, route: &str) -> io::Result<Vec<u8>> {
-    let mut stream = UnixStream::connect(socket)?;
+impl Question {
+    /// As an HTTP/1.0 request.
+    fn request(self) -> io::Result<String> {
+        let tail = "Host: tidegate\r\nConnection: close\r\n";
+        Ok(match self {
+            Question::Status => format!("GET /api/v1/status HTTP/1.0\r\n{tail}\r\n"),
+            Question::Vouch { error_ns } => {
+                let body = serde_json::to_string(&VouchBody { error_ns })?;
+                let length = body.len();
+                format!(
+                    "POST /api/v1/clock/vouch HTTP/1.0\r\n{tail}Content-Type: application/json\r\n\
+                     Content-Length: {length}\r\n\r\n{body}"
+                )
+            }
+        })
+    }
+}
+
+/// The status of the agent that runs on `data_dir`.
+pub(super) fn report(data_dir: &Path) -> Result<Report, Failure> {
+    ask(data_dir, &Question::Status).map_err(|error| failure(data_dir, &error))
+}
+
+/// Asks the agent that runs on `data_dir`.
+///
+/// # Errors
+/// `NotFound` or `ConnectionRefused`: no agent runs. `PermissionDenied`: its
+/// socket is out of reach. Any other: it did not answer, or not well.
+pub(super) fn ask(data_dir: &Path, question: &Question) -> io::Result<Report> {
+    let mut stream = UnixStream::connect(data_dir.join(SOCKET_NAME))?;
     stream.set_read_timeout(Some(ANSWER_WITHIN))?;
     stream.set_write_timeout(Some(ANSWER_WITHIN))?;
-    write!(stream, "GET {route} HTTP/1.0\r\nHost: tidegate\r\nConnection: close\r\n\r\n")?;
+    stream.write_all(question.request()?.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    body(answer)
+    Ok(serde_json::from_slice(&body(answer)?)?)
+}
+
+/// What to say about such an error.
+pub(super) fn failure(data_dir: &Path, error: &io::Error) -> Failure {
+    let path = data_dir.join(SOCKET_NAME);
+    Failure::io(format_args!("no agent answers on {}", path.display()), error)
 }
 
 /// The body of an answer to an HTTP/1.0 request: all that follows the head.

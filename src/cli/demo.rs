@@ -145,6 +145,10 @@ fn config(plan: &Plan, data_dir: &Path, uplink_port: u16) -> Result<Config, Fail
 id = "{GATEWAY}"
 data_dir = {data_dir_text}
 
+# A demo does not wait for NTP.
+[clock]
+hold_unsynchronized = "0s"
+
 [journal]
 reserve_free = "16MiB"
 

@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::exit::{Exit, Failure};
 
 mod check;
+mod clock;
 mod control;
 #[cfg(feature = "demo")]
 pub mod demo;
@@ -38,6 +39,8 @@ enum Command {
     Check(check::Args),
     /// Show the state of the running agent.
     Status(status::Args),
+    /// Show how good the clock is, or set it by hand.
+    Clock(clock::Args),
     /// Look into the journal.
     Journal(journal::Args),
     /// Show the whole job with nothing to install: broker, outage, drain, proof.
@@ -73,6 +76,7 @@ impl Cli {
             Command::Run(args) => run::execute(&args),
             Command::Check(args) => check::execute(&args),
             Command::Status(args) => status::execute(&args),
+            Command::Clock(args) => clock::execute(&args),
             Command::Journal(args) => journal::execute(&args),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::execute(&args),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
 use crate::shell::Report;
@@ -65,8 +66,10 @@ fn text(report: &Report) -> String {
     if let (Some(time), Some(age)) = (&journal.oldest_event_time, journal.oldest_age_s) {
         let _ = writeln!(out, "          oldest of {time}, {age:.0} s ago");
     }
-    let error = clock.max_error_us.map_or("error unknown".to_owned(), |us| format!("±{us} µs"));
-    let _ = writeln!(out, "clock     {} ({}), {error}", clock.state, clock.source);
+    let _ = writeln!(out, "clock     {}", words::state(clock));
+    for more in [words::waiting(clock), words::last_step(clock)].into_iter().flatten() {
+        let _ = writeln!(out, "          {more}");
+    }
     let _ = writeln!(out, "sources   {:.0} readings/s", report.accepted_per_s);
     for one in &report.sources {
         let last =

@@ -8,10 +8,11 @@ use super::file::{Book, Section, Wrong};
 use super::time::source_time;
 use super::value;
 use super::{
-    Address, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems, Protocol,
-    Simulate, Source, SourceKind, SourceMap, TimeUnit, Uplink, UplinkFormat,
+    Address, Clock, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems,
+    Protocol, Simulate, Source, SourceKind, SourceMap, TimeUnit, Uplink, UplinkFormat,
 };
 use crate::core::agent::WhenFull;
+use crate::core::clock::Reference;
 use crate::core::limits;
 
 const KIB: u64 = 1 << 10;
@@ -46,6 +47,7 @@ pub(super) fn check(text: &str, file: &str) -> (Result<Config, Problems>, Vec<St
 /// `None` only after a problem was noted.
 fn whole(root: &Section<'_>) -> Option<Config> {
     let gateway = gateway(root.table("gateway"));
+    let clock = clock(root.table("clock"));
     let journal = journal(root.table("journal"));
     let id = gateway.as_ref().map_or("", |gateway| gateway.id.as_str());
     let mut uplinks = root.tables("uplink").into_iter();
@@ -62,7 +64,7 @@ fn whole(root: &Section<'_>) -> Option<Config> {
     let sources = sources(root);
     let http = http(root.table("http"));
     root.refuse_unknown();
-    Some(Config { gateway: gateway?, journal, uplink: uplink?, sources: sources?, http })
+    Some(Config { gateway: gateway?, clock, journal, uplink: uplink?, sources: sources?, http })
 }
 
 fn gateway(section: Section<'_>) -> Option<Gateway> {
@@ -78,6 +80,34 @@ fn gateway(section: Section<'_>) -> Option<Gateway> {
     let log_format = section.read("log_format", LogFormat::Auto, value::one_of(&formats));
     section.refuse_unknown();
     Some(Gateway { id: id?, data_dir: data_dir?, log, log_format })
+}
+
+fn clock(section: Section<'_>) -> Clock {
+    let references = [
+        ("auto", Reference::Auto),
+        ("kernel", Reference::Kernel),
+        ("chrony", Reference::Chrony),
+        ("ptp4l", Reference::Ptp4l),
+        ("none", Reference::None),
+    ];
+    let chrony = SocketAddr::from(([127, 0, 0, 1], 323));
+    let clock = Clock {
+        reference: section.read("reference", Reference::Auto, value::one_of(&references)),
+        hold_unsynchronized: section.read(
+            "hold_unsynchronized",
+            secs(120),
+            value::duration(Duration::ZERO..=DAY),
+        ),
+        restamp_settle: section.read(
+            "restamp_settle",
+            secs(30),
+            value::duration(Duration::ZERO..=HOUR),
+        ),
+        max_drift_ppm: section.read("max_drift_ppm", 100, value::integer(1..=1_000)),
+        chrony_address: section.read("chrony_address", chrony, value::udp_address),
+    };
+    section.refuse_unknown();
+    clock
 }
 
 fn journal(section: Section<'_>) -> Journal {

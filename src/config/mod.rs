@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::core::agent::{Settings, WhenFull};
-use crate::core::clock::ClockSettings;
+use crate::core::clock::{ClockSettings, Reference};
 use crate::core::id::SourceId;
 use crate::core::time::Span;
 
@@ -28,6 +28,8 @@ pub use time::SourceTime;
 pub struct Config {
     /// This gateway.
     pub gateway: Gateway,
+    /// Its clock.
+    pub clock: Clock,
     /// The journal.
     pub journal: Journal,
     /// The way up.
@@ -62,6 +64,24 @@ pub enum LogFormat {
     Json,
     /// Text with syslog priorities.
     Journald,
+}
+
+/// `[clock]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Whose word on the clock is heard.
+    pub reference: Reference,
+    /// How long readings of an unsynchronized clock wait for a better one; zero
+    /// to 1 d.
+    pub hold_unsynchronized: Duration,
+    /// How long a daemon may settle after the first synchronization before what
+    /// waited is timed; zero to 1 h.
+    pub restamp_settle: Duration,
+    /// Bound on the crystal's rate error while it is not learnt, in parts per
+    /// million, 1 to 1000.
+    pub max_drift_ppm: u64,
+    /// Where chronyd answers commands, over UDP.
+    pub chrony_address: SocketAddr,
 }
 
 /// `[journal]`.
@@ -340,6 +360,19 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
+impl Clock {
+    /// What the model of the clock needs to know of it.
+    pub fn settings(&self) -> ClockSettings {
+        ClockSettings {
+            reference: self.reference,
+            max_drift_ppb: self.max_drift_ppm * 1_000,
+            hold_unsynchronized: Span::from_std(self.hold_unsynchronized),
+            restamp_settle: Span::from_std(self.restamp_settle),
+            ..ClockSettings::DEFAULT
+        }
+    }
+}
+
 impl Config {
     /// Reads and checks a file.
     ///
@@ -388,7 +421,7 @@ impl Config {
             ack_timeout: Span::from_std(self.uplink.ack_timeout),
             backoff: (Span::from_std(reconnect_min), Span::from_std(reconnect_max)),
             frontier_interval: Span::from_std(self.uplink.frontier_interval),
-            clock: ClockSettings::DEFAULT,
+            clock: self.clock.settings(),
             sources: self.sources.iter().map(source).collect(),
         }
     }

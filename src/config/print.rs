@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Address, Config, LogFormat, Protocol, Source, SourceKind, SourceTime, TimeUnit, Uplink,
+    Address, Clock, Config, LogFormat, Protocol, Source, SourceKind, SourceTime, TimeUnit, Uplink,
     UplinkFormat,
 };
 use crate::core::agent::WhenFull;
+use crate::core::clock::Reference;
 
 /// Collects `key = value` lines.
 #[derive(Default)]
@@ -59,6 +60,7 @@ pub(super) fn print(config: &Config) -> String {
     };
     page.text("log_format", log_format);
 
+    clock(&mut page, &config.clock);
     page.head("[journal]");
     page.duration("commit_interval", config.journal.commit_interval);
     page.size("commit_bytes", config.journal.commit_bytes);
@@ -80,6 +82,22 @@ pub(super) fn print(config: &Config) -> String {
     let listen = config.http.listen.map(|address| address.to_string());
     page.text("listen", &listen.unwrap_or_default());
     page.0
+}
+
+fn clock(page: &mut Page, clock: &Clock) {
+    page.head("[clock]");
+    let reference = match clock.reference {
+        Reference::Auto => "auto",
+        Reference::Kernel => "kernel",
+        Reference::Chrony => "chrony",
+        Reference::Ptp4l => "ptp4l",
+        Reference::None => "none",
+    };
+    page.text("reference", reference);
+    page.duration("hold_unsynchronized", clock.hold_unsynchronized);
+    page.duration("restamp_settle", clock.restamp_settle);
+    page.raw("max_drift_ppm", clock.max_drift_ppm);
+    page.text("chrony_address", &clock.chrony_address.to_string());
 }
 
 fn uplink(page: &mut Page, uplink: &Uplink) {

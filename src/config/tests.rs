@@ -80,6 +80,7 @@ fn what_is_printed_parses_to_the_same_configuration() {
          type = 'listen'\naddress = 'unix:/run/in.sock'\nacknowledge = true\nmax_line = '1000B'\n\
          [source.map]\nvalues = ''\nentity = '/a~1b/c~0d'\n[[source]]\nname = 'p'\n\
          type = 'simulate'\nrate = 200\nrepeat = 0.05\noutage = {{ every = '1m', for = '15s' }}\n\
+         [clock]\nreference = 'ptp4l'\nhold_unsynchronized = '0s'\nchrony_address = '[::1]:323'\n\
          [http]\nlisten = ''\n"
     );
     let config = parse(&odd);
@@ -258,6 +259,51 @@ fn keys_must_agree() {
         "[http]\nlisten = '0.0.0.0:9180'",
         "t.toml:7: http.listen: is not a loopback address, and access by token is not supported yet; use 127.0.0.1 or [::1]",
     );
+}
+
+#[test]
+fn the_clock_is_checked() {
+    let check_clock = |line: &str, expected: &str| {
+        check(&format!("[clock]\n{line}"), &format!("t.toml:7: clock.{expected}"));
+    };
+    check_clock(
+        "reference = 'ntpd'",
+        "reference: \"ntpd\" is not known; use auto | kernel | chrony | ptp4l | none",
+    );
+    check_clock(
+        "hold_unsynchronized = '25h'",
+        "hold_unsynchronized: \"25h\" is out of range; use 0s to 1day",
+    );
+    check_clock("restamp_settle = '2h'", "restamp_settle: \"2h\" is out of range; use 0s to 1h");
+    check_clock("max_drift_ppm = 0", "max_drift_ppm: 0 is out of range; use 1 to 1000");
+    let fix = "write it like \"127.0.0.1:323\" or \"[::1]:323\"";
+    check_clock(
+        "chrony_address = 'localhost:323'",
+        &format!("chrony_address: \"localhost:323\" is not an address; {fix}"),
+    );
+    check_clock(
+        "chrony_address = '127.0.0.1:0'",
+        &format!("chrony_address: \"127.0.0.1:0\" is not an address; {fix}"),
+    );
+    check_clock(
+        "hold = '1m'",
+        "hold: unknown key; known here: reference, hold_unsynchronized, restamp_settle, max_drift_ppm, chrony_address",
+    );
+}
+
+#[test]
+fn the_model_of_the_clock_gets_what_the_file_says() {
+    assert_eq!(parse(HEAD).agent_settings().clock, ClockSettings::DEFAULT);
+    let lines = "[clock]\nreference = 'chrony'\nhold_unsynchronized = '90s'\n\
+                 restamp_settle = '0s'\nmax_drift_ppm = 50\n";
+    let expected = ClockSettings {
+        reference: Reference::Chrony,
+        max_drift_ppb: 50_000,
+        hold_unsynchronized: Span::from_secs(90),
+        restamp_settle: Span::from_secs(0),
+        floor_ns: ClockSettings::DEFAULT.floor_ns,
+    };
+    assert_eq!(parse(&format!("{HEAD}{lines}")).agent_settings().clock, expected);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! range and with words for what is wrong.
 
 use std::fmt::{Debug, Display};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -227,6 +228,16 @@ pub(super) fn address(value: &DeValue<'_>) -> Checked<Address> {
             format!("{written:?} is not an address"),
             "write it like \"127.0.0.1:7000\" or \"unix:/run/tidegate/in.sock\"",
         )
+    })
+}
+
+/// `IP:PORT` of somebody who is asked over UDP.
+pub(super) fn udp_address(value: &DeValue<'_>) -> Checked<SocketAddr> {
+    let written = text(value)?;
+    let parsed = written.parse().ok().filter(|address: &SocketAddr| address.port() > 0);
+    parsed.ok_or_else(|| {
+        let what = format!("{written:?} is not an address");
+        Wrong::new(what, "write it like \"127.0.0.1:323\" or \"[::1]:323\"")
     })
 }
 

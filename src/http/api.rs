@@ -1,5 +1,6 @@
-//! The routes. The same router answers on the listening address and on the
-//! control socket.
+//! The routes. The same ones answer on the listening address and on the control
+//! socket; what changes something answers on the socket alone, which only the
+//! owner of the data directory can open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,46 +9,83 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::metrics::{self, Metrics};
 use super::status::Report;
+use crate::core::clock::Vouch;
 
 /// How long the driver may take for an answer; it turns once a second even
 /// when nothing happens, so that more means it hangs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Asks the driver for a report of this moment.
-pub type ReportRequest = oneshot::Sender<Arc<Report>>;
+/// Where the driver's answer goes.
+pub type Answer = oneshot::Sender<Arc<Report>>;
+
+/// What the driver is asked for. Each is answered with a report.
+#[derive(Debug)]
+pub enum Request {
+    /// A report of this moment.
+    Report(Answer),
+    /// To take an operator's word on the clock; the report is of the moment
+    /// after.
+    Vouch(Vouch, Answer),
+}
+
+/// The body of `POST /api/v1/clock/vouch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VouchBody {
+    /// The wall clock is right within so many nanoseconds: 1 to
+    /// [`VOUCH_ERROR_MAX_NS`].
+    pub error_ns: u64,
+}
+
+/// An hour: what is known no better needs no operator.
+pub const VOUCH_ERROR_MAX_NS: u64 = 3_600_000_000_000;
 
 /// What the routes need.
 #[derive(Clone, Debug)]
 pub struct Api {
     /// To the driver.
-    pub requests: mpsc::Sender<ReportRequest>,
+    pub requests: mpsc::Sender<Request>,
     /// The agent's metrics.
     pub metrics: Arc<Metrics>,
 }
 
-/// All routes.
+/// The routes for everybody on this machine: they only tell.
 pub fn router(api: Api) -> Router {
+    telling().with_state(api)
+}
+
+/// The routes of the control socket: all of [`router`], and those that change
+/// something.
+pub fn control_router(api: Api) -> Router {
+    telling().route("/api/v1/clock/vouch", post(vouch)).with_state(api)
+}
+
+fn telling() -> Router<Api> {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_text))
         .route("/api/v1/status", get(status))
-        .with_state(api)
 }
 
 impl Api {
     /// The driver's own word, fresh: that it comes at all shows that the
     /// process turns.
     async fn report(&self) -> Result<Arc<Report>, Response> {
+        self.ask(Request::Report).await
+    }
+
+    async fn ask(&self, request: impl FnOnce(Answer) -> Request) -> Result<Arc<Report>, Response> {
         let ask = async {
             let (answer, report) = oneshot::channel();
-            self.requests.send(answer).await.ok()?;
+            self.requests.send(request(answer)).await.ok()?;
             report.await.ok()
         };
         let silent = || (StatusCode::SERVICE_UNAVAILABLE, "the agent does not answer\n");
@@ -78,3 +116,19 @@ async fn status(State(api): State<Api>) -> Result<Response, Response> {
     let report = api.report().await?;
     Ok(axum::Json(&*report).into_response())
 }
+
+async fn vouch(
+    State(api): State<Api>,
+    axum::Json(VouchBody { error_ns }): axum::Json<VouchBody>,
+) -> Result<Response, Response> {
+    if !(1..=VOUCH_ERROR_MAX_NS).contains(&error_ns) {
+        let said = format!("error_ns: {error_ns} is out of range; use 1 to {VOUCH_ERROR_MAX_NS}\n");
+        return Err((StatusCode::BAD_REQUEST, said).into_response());
+    }
+    let report = api.ask(|answer| Request::Vouch(Vouch { error_ns }, answer)).await?;
+    Ok(axum::Json(&*report).into_response())
+}
+
+#[cfg(test)]
+#[path = "api_tests.rs"]
+mod tests;

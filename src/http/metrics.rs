@@ -14,8 +14,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
+use super::clock::Clock;
 use super::status::Report;
-use crate::core::clock::ClockState;
+use crate::core::clock::{ClockSource, ClockState};
 use crate::core::time::Span;
 
 /// The content type of [`Metrics::text`].
@@ -29,6 +30,18 @@ const PUBACK_SECONDS: [f64; 11] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 /// From the future (negative) to a logger that delivers once a day.
 const LAG_SECONDS: [f64; 12] =
     [-60.0, -1.0, 0.0, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0, 600.0, 3_600.0, 86_400.0];
+
+/// Everything that can discipline a clock.
+const CLOCK_SOURCES: [ClockSource; 8] = [
+    ClockSource::Gnss,
+    ClockSource::Ptp,
+    ClockSource::Ntp,
+    ClockSource::Rtc,
+    ClockSource::Manual,
+    ClockSource::FreeRunning,
+    ClockSource::Saved,
+    ClockSource::Unknown,
+];
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter<u64, AtomicU64>>;
@@ -54,8 +67,7 @@ pub struct Metrics {
     uplink_inflight: Gauges,
     uplink_backlog: Gauges,
     uplink_drain_eta: Gauges,
-    clock_state: Gauges,
-    clock_max_error: Gauges,
+    clock: ClockMetrics,
     commit_seconds: Histogram,
     puback_seconds: Family<Labels, Histogram, fn() -> Histogram>,
     event_lag: LagHistograms,
@@ -89,16 +101,7 @@ impl Metrics {
                 "uplink_drain_eta_seconds",
                 "Time until the backlog is gone; absent while it does not shrink",
             ),
-            clock_state: add(
-                r,
-                "clock_state",
-                "0 unsynchronized, 1 stepped, 2 holdover, 3 synchronized",
-            ),
-            clock_max_error: add(
-                r,
-                "clock_max_error_seconds",
-                "Bound on the clock's error; absent while nothing bounds it",
-            ),
+            clock: ClockMetrics::new(r),
             commit_seconds: register(
                 r,
                 "commit_seconds",
@@ -187,13 +190,75 @@ impl Metrics {
         set(&self.uplink_inflight, &uplink, Some(report.uplink.inflight as f64));
         set(&self.uplink_backlog, &uplink, Some(report.uplink.backlog as f64));
         set(&self.uplink_drain_eta, &uplink, report.uplink.drain_eta_s);
-        set(&self.clock_state, &none, Some(clock_number(&report.clock.state)));
-        let max_error_s = report.clock.max_error_us.map(|us| us as f64 / 1e6);
-        set(&self.clock_max_error, &none, max_error_s);
+        self.clock.take_over(&report.clock);
     }
 
     fn uplink_label(&self) -> Labels {
         vec![("uplink", self.uplink.clone())]
+    }
+}
+
+/// What is measured of the clock.
+#[derive(Debug)]
+struct ClockMetrics {
+    state: Gauges,
+    max_error: Gauges,
+    source: Gauges,
+    steps: Counters,
+    open: Gauges,
+    corrections: Gauges,
+    retimed: Counters,
+}
+
+impl ClockMetrics {
+    fn new(r: &mut Registry) -> Self {
+        Self {
+            state: add(
+                r,
+                "clock_state",
+                "By how far it is trusted: 0 unsynchronized, 1 stepped, 2 holdover, 3 synchronized",
+            ),
+            max_error: add(
+                r,
+                "clock_max_error_seconds",
+                "Bound on the clock's error; absent while nothing bounds it",
+            ),
+            source: add(r, "clock_source", "1 for what disciplines the clock now"),
+            steps: add(r, "clock_steps", "Steps of the wall clock"),
+            open: add(
+                r,
+                "clock_open_readings",
+                "Readings in the journal that may still get a better time",
+            ),
+            corrections: add(
+                r,
+                "clock_corrections_waiting",
+                "Corrections that the broker does not have yet",
+            ),
+            retimed: add(
+                r,
+                "readings_retimed",
+                "Readings sent with a corrected time, or with nothing but bounds",
+            ),
+        }
+    }
+
+    fn take_over(&self, clock: &Clock) {
+        let none = Labels::new();
+        let label = |name, word: &str| vec![(name, word.to_owned())];
+        set(&self.state, &none, Some(clock_number(&clock.state)));
+        set(&self.max_error, &none, clock.max_error_us.map(|us| us as f64 / 1e6));
+        // One source at a time: the others are absent.
+        for word in CLOCK_SOURCES.map(ClockSource::as_str) {
+            let is_it = (word == clock.source).then_some(1.0);
+            set(&self.source, &label("source", word), is_it);
+        }
+        store(&self.steps, &label("direction", "forward"), clock.steps.forward);
+        store(&self.steps, &label("direction", "back"), clock.steps.back);
+        set(&self.open, &none, Some(clock.open_readings as f64));
+        set(&self.corrections, &none, Some(clock.corrections_waiting as f64));
+        store(&self.retimed, &label("origin", "restamped"), clock.restamped);
+        store(&self.retimed, &label("origin", "bounded"), clock.bounded);
     }
 }
 
@@ -243,4 +308,4 @@ fn clock_number(state: &str) -> f64 {
 
 #[cfg(test)]
 #[path = "metrics_tests.rs"]
-mod tests;
+pub(in crate::http) mod tests;

@@ -1,7 +1,8 @@
-use super::super::status::{Clock, Journal, Source, Uplink};
+use super::super::clock::Steps;
+use super::super::status::{Journal, Source, Uplink};
 use super::*;
 
-fn report() -> Report {
+pub(in crate::http) fn report() -> Report {
     let journal = Journal {
         readings: 290,
         uncommitted: 0,
@@ -36,6 +37,20 @@ fn report() -> Report {
         max_error_us: Some(1_200),
         timebase: 1,
         boot: String::new(),
+        uptime_s: 0.0,
+        synchronized_for_s: None,
+        rate_ppm: None,
+        steps: Steps { forward: 2, back: 1 },
+        events: Vec::new(),
+        open_readings: 12,
+        held_for_s: None,
+        restamped: 100,
+        bounded: 7,
+        corrections_waiting: 3,
+        kernel: None,
+        chrony: None,
+        ptp: None,
+        timesyncd_at: None,
     };
     let press = Source {
         name: "press".to_owned(),
@@ -99,6 +114,13 @@ fn books_and_counts_have_the_names_of_the_contract() {
     has(&lines, r#"tidegate_uplink_drain_eta_seconds{uplink="main"} 10.0"#);
     has(&lines, "tidegate_clock_state 3.0");
     has(&lines, "tidegate_clock_max_error_seconds 0.0012");
+    has(&lines, r#"tidegate_clock_source{source="ntp"} 1.0"#);
+    has(&lines, r#"tidegate_clock_steps_total{direction="forward"} 2"#);
+    has(&lines, r#"tidegate_clock_steps_total{direction="back"} 1"#);
+    has(&lines, "tidegate_clock_open_readings 12.0");
+    has(&lines, "tidegate_clock_corrections_waiting 3.0");
+    has(&lines, r#"tidegate_readings_retimed_total{origin="restamped"} 100"#);
+    has(&lines, r#"tidegate_readings_retimed_total{origin="bounded"} 7"#);
     assert_eq!(lines.last().unwrap(), "# EOF");
 }
 
@@ -132,4 +154,24 @@ fn what_is_not_known_is_absent() {
     for name in names {
         assert!(!lines.iter().any(|line| line.starts_with(name)), "{name}");
     }
+}
+
+#[test]
+fn one_source_disciplines_the_clock_at_a_time() {
+    let metrics = Metrics::new("main");
+    metrics.text(&report());
+    let mut other = report();
+    other.clock.source = "manual".to_owned();
+    other.clock.state = "holdover".to_owned();
+    let lines = lines(&metrics, &other);
+    let is_source = |line: &&String| line.starts_with("tidegate_clock_source{");
+    let sources: Vec<&String> = lines.iter().filter(is_source).collect();
+    assert_eq!(sources, [r#"tidegate_clock_source{source="manual"} 1.0"#]);
+    has(&lines, "tidegate_clock_state 2.0");
+}
+
+#[test]
+fn states_count_upwards_with_trust() {
+    let words = ["unsynchronized", "stepped", "holdover", "synchronized"];
+    assert_eq!(words.map(clock_number), [0.0, 1.0, 2.0, 3.0]);
 }

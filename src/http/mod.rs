@@ -2,5 +2,6 @@
 //! loopback and on the control socket of the data directory.
 
 pub mod api;
+pub mod clock;
 pub mod metrics;
 pub mod status;

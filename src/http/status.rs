@@ -6,8 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::clock::Clock;
+use super::clock::rounded;
 use crate::core::agent::{LinkState, SourceStatus, Status};
-use crate::core::clock::ClockReading;
 use crate::core::id::SourceId;
 use crate::core::seam::{FullCause, Now};
 use crate::core::time::{IngestTime, MonoTime, Span};
@@ -145,21 +146,6 @@ pub struct Held {
     pub meaning: String,
 }
 
-/// The clock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clock {
-    /// What disciplines it.
-    pub source: String,
-    /// How far it can be trusted.
-    pub state: String,
-    /// Bound on its error in microseconds.
-    pub max_error_us: Option<u64>,
-    /// Counts the stretches between steps.
-    pub timebase: u32,
-    /// This run of the machine.
-    pub boot: String,
-}
-
 /// The books of one source: `accepted = acknowledged + stored + evicted + lost`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
@@ -201,7 +187,7 @@ impl Report {
             accepted_per_s: rounded(status.accept_rate),
             journal: journal(about, status, wall),
             uplink: uplink(about, status, now),
-            clock: clock(&status.clock.reading),
+            clock: Clock::new(&status.clock),
             sources: status.sources.iter().map(|(id, books)| source(id, books, now)).collect(),
         }
     }
@@ -291,16 +277,6 @@ pub const fn full_word(limit: FullCause) -> &'static str {
     }
 }
 
-fn clock(reading: &ClockReading) -> Clock {
-    Clock {
-        source: reading.source.as_str().to_owned(),
-        state: reading.state.as_str().to_owned(),
-        max_error_us: reading.max_error.map(|error| error.micros_ceil()),
-        timebase: reading.timebase.0,
-        boot: reading.boot.to_string(),
-    }
-}
-
 fn source(id: &SourceId, books: &SourceStatus, now: &Now) -> Source {
     Source {
         name: id.to_string(),
@@ -344,11 +320,6 @@ fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
 
 fn seconds(span: Span) -> f64 {
     rounded(span.as_secs_f64())
-}
-
-/// Milliseconds are enough, and keep the text short.
-fn rounded(value: f64) -> f64 {
-    (value * 1_000.0).round() / 1_000.0
 }
 
 #[cfg(test)]

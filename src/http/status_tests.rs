@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::core::clock::{ClockSource, ClockState};
+use crate::core::clock::{ClockFacts, ClockReading, ClockSource, ClockState};
 use crate::core::id::{BootId, Epoch};
 use crate::core::seam::DiskFacts;
-use crate::core::time::{EventTime, MaxError, TimebaseId};
+use crate::core::status::ClockStatus;
+use crate::core::time::{EventTime, MaxError, TimebaseId, Uptime};
 
 fn at(seconds: u64) -> MonoTime {
     MonoTime::from_ns(seconds * 1_000_000_000)
@@ -13,15 +14,31 @@ fn at(seconds: u64) -> MonoTime {
 const WALL: IngestTime = IngestTime::from_unix_ns(1_796_000_523_000_000_000);
 
 fn now() -> Now {
-    let clock = ClockReading {
-        wall: WALL,
-        source: ClockSource::Ntp,
-        state: ClockState::Synchronized,
-        max_error: Some(MaxError::from_ns(1_200_001)),
-        timebase: TimebaseId(1),
-        boot: BootId([0xab; 16]),
-    };
-    Now { mono: at(1_000), clock }
+    Now { mono: at(1_000), wall: WALL, ..Now::default() }
+}
+
+fn clock() -> ClockStatus {
+    ClockStatus {
+        reading: ClockReading {
+            wall: WALL,
+            source: ClockSource::Ntp,
+            state: ClockState::Synchronized,
+            max_error: Some(MaxError::from_ns(1_200_001)),
+            timebase: TimebaseId(1),
+            boot: BootId([0xab; 16]),
+        },
+        uptime: Uptime::from_ns(1_000_000_000_000),
+        facts: ClockFacts::default(),
+        kernel: None,
+        synchronized_for: Some(Span::from_secs(60)),
+        rate_ppb: None,
+        events: Vec::new(),
+        steps: (0, 0),
+        open: 0,
+        held_for: None,
+        retimed: (0, 0),
+        uncorrected: 0,
+    }
 }
 
 fn about() -> About {
@@ -47,7 +64,7 @@ fn status() -> Status {
     };
     Status {
         epoch: Epoch { number: 1, nonce: 0x9f3a_6c21 },
-        clock: now().clock,
+        clock: clock(),
         sources: BTreeMap::from([(SourceId::new("press"), books)]),
         backlog: 290,
         uncommitted: 4,
@@ -86,7 +103,9 @@ fn a_healthy_report_says_depth_age_rates_and_time_left() {
     assert_eq!(json["uplink"]["for_s"], 100.0);
     assert_eq!(json["uplink"]["drain_eta_s"], 10.0);
     assert_eq!(json["uplink"]["oldest_inflight_s"], 0.25);
+    assert_eq!(json["clock"]["state"], "synchronized");
     assert_eq!(json["clock"]["max_error_us"], 1_201);
+    assert_eq!(json["clock"]["uptime_s"], 1_000.0);
     assert_eq!(json["sources"][0]["name"], "press");
     assert_eq!(json["sources"][0]["last_reading_age_s"], 2.0);
 }

@@ -20,7 +20,7 @@ use crate::core::limits::TURN_INPUTS_MAX;
 use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
 use crate::core::time::{MonoTime, Span};
 use crate::host::HostClock;
-use crate::http::api::ReportRequest;
+use crate::http::api::{Answer, Request};
 use crate::http::status::{About, Report};
 use crate::source::SourceMessage;
 use crate::store::worker::Worker;
@@ -50,8 +50,8 @@ pub struct Inbox {
     pub store: mpsc::Receiver<StoreEvent>,
     /// From the link task.
     pub link: mpsc::Receiver<LinkEvent>,
-    /// From whoever wants a report of this moment.
-    pub requests: mpsc::Receiver<ReportRequest>,
+    /// From whoever wants a report of this moment, or vouches for the clock.
+    pub requests: mpsc::Receiver<Request>,
     /// Turns true once the sources have stopped.
     pub stop: watch::Receiver<bool>,
 }
@@ -80,6 +80,8 @@ pub struct Driver {
     outbox: Outbox,
     receipts: HashMap<ReceiptId, oneshot::Sender<Outcome>>,
     last_receipt: ReceiptId,
+    /// To be answered once this turn's inputs are handled.
+    vouched: Vec<Answer>,
     inputs: Vec<Input>,
     effects: Vec<Effect>,
     reported: MonoTime,
@@ -123,6 +125,7 @@ impl Driver {
             outbox,
             receipts: HashMap::new(),
             last_receipt: ReceiptId(0),
+            vouched: Vec::new(),
             inputs: Vec::with_capacity(TURN_INPUTS_MAX),
             effects,
             reported: MonoTime::default(),
@@ -228,6 +231,9 @@ impl Driver {
             self.outbox.store.ping();
             self.pinged = now.mono;
         }
+        for answer in std::mem::take(&mut self.vouched) {
+            self.report_to(answer, &now);
+        }
         if now.mono.since(self.reported) >= REPORT_INTERVAL {
             self.publish_report(&now);
         }
@@ -259,11 +265,23 @@ impl Driver {
         true
     }
 
-    fn answer(&mut self, request: ReportRequest) {
-        let now = self.clock.now();
-        self.publish_report(&now);
+    fn answer(&mut self, request: Request) {
+        match request {
+            Request::Report(answer) => {
+                let now = self.clock.now();
+                self.report_to(answer, &now);
+            }
+            Request::Vouch(vouch, answer) => {
+                self.inputs.push(Input::Vouched(vouch));
+                self.vouched.push(answer);
+            }
+        }
+    }
+
+    fn report_to(&mut self, answer: Answer, now: &Now) {
+        self.publish_report(now);
         // Whoever asked may have given up.
-        let _ = request.send(Arc::clone(&self.outbox.reports.borrow()));
+        let _ = answer.send(Arc::clone(&self.outbox.reports.borrow()));
     }
 
     fn publish_report(&mut self, now: &Now) {

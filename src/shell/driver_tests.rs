@@ -7,8 +7,9 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::core::agent::{Settings, SourceSettings, WhenFull};
-use crate::core::id::{BootId, SourceId};
-use crate::core::reading::{Quality, Reading, Series, Value};
+use crate::core::clock::{BootFacts, ClockSettings, Vouch};
+use crate::core::id::SourceId;
+use crate::core::reading::{Entry, Quality, Reading, Series, Value};
 use crate::core::seam::{Batch, DownCause, PublishBody};
 use crate::host::disk;
 use crate::http::metrics::Metrics;
@@ -21,7 +22,7 @@ struct Rig {
     messages: mpsc::Sender<SourceMessage>,
     commands: mpsc::Receiver<LinkCommand>,
     link_events: mpsc::Sender<LinkEvent>,
-    requests: mpsc::Sender<ReportRequest>,
+    requests: mpsc::Sender<Request>,
     stop: watch::Sender<bool>,
     clock: Arc<HostClock>,
     driver: tokio::task::JoinHandle<DriverEnd>,
@@ -38,6 +39,7 @@ fn settings() -> Settings {
         ack_timeout: Span::from_secs(60),
         backoff: (Span::from_millis(10), Span::from_secs(1)),
         frontier_interval: Span::from_secs(60),
+        clock: ClockSettings { hold_unsynchronized: Span::from_secs(0), ..ClockSettings::DEFAULT },
         sources: BTreeMap::from([(SourceId::new("press"), SourceSettings::DEFAULT)]),
     }
 }
@@ -53,18 +55,18 @@ fn rig(data_dir: &Path) -> Rig {
         let _ = store_events.blocking_send(event);
     });
     let (store, recovered) = store::worker::spawn(options, pass_on).unwrap();
-    let clock = Arc::new(HostClock::new(BootId::default()));
+    let clock = Arc::new(HostClock::new());
     let now = clock.now();
     let about = About {
         gateway: "gw-07".to_owned(),
         uplink: "main".to_owned(),
-        started: (now.mono, now.clock.wall),
+        started: (now.mono, now.wall),
         quota_bytes: 1 << 30,
         reserve_bytes: 0,
         inflight_max: 100,
     };
     let mut effects = Vec::new();
-    let agent = Agent::new(settings(), recovered, 7, &now, &mut effects);
+    let agent = Agent::new(settings(), recovered, BootFacts::default(), 7, &now, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
     let (messages, sources) = mpsc::channel(16);
     let (link_events, link) = mpsc::channel(1024);
@@ -116,7 +118,13 @@ impl Rig {
 
     async fn report(&self) -> Arc<Report> {
         let (answer, report) = oneshot::channel();
-        self.requests.send(answer).await.unwrap();
+        self.requests.send(Request::Report(answer)).await.unwrap();
+        timeout(DEADLINE, report).await.unwrap().unwrap()
+    }
+
+    async fn vouch(&self, error_ns: u64) -> Arc<Report> {
+        let (answer, report) = oneshot::channel();
+        self.requests.send(Request::Vouch(Vouch { error_ns }, answer)).await.unwrap();
         timeout(DEADLINE, report).await.unwrap().unwrap()
     }
 
@@ -145,10 +153,11 @@ async fn a_receipt_means_durable_and_a_stop_leaves_nothing_uncommitted() {
     let batch = batch(&rig.clock, 2);
     rig.messages.send(SourceMessage { batch, receipt: None }).await.unwrap();
     let end = rig.end().await;
-    assert_eq!((end.is_settled, end.uncommitted, end.backlog), (true, 0, 5));
+    // Five readings, and the event of the boot.
+    assert_eq!((end.is_settled, end.uncommitted, end.backlog), (true, 0, 6));
     end.store.close_and_join();
     let stats = store::inspect::stats(dir.path()).unwrap();
-    assert_eq!(stats.entries, 5);
+    assert_eq!(stats.entries, 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,17 +170,18 @@ async fn with_a_broker_everything_is_acknowledged_and_it_hears_a_last_word() {
     let mut commands = std::mem::replace(&mut rig.commands, mpsc::channel(1).1);
     let events = rig.link_events.clone();
     let broker = tokio::spawn(async move {
-        let (mut entries, mut is_online) = (0, None);
+        let (mut readings, mut is_online) = (0, None);
         while let Some(command) = commands.recv().await {
             let LinkCommand::Publish(publish) = command else { break };
             match publish.body {
-                PublishBody::Entry(_) => entries += 1,
+                PublishBody::Entry(Entry::Reading(_)) => readings += 1,
+                PublishBody::Entry(_) => {}
                 PublishBody::Status(status) => is_online = Some(status.is_online),
                 PublishBody::Frontier(_) => {}
             }
             events.send(LinkEvent::Puback { id: publish.id, code: 0 }).await.unwrap();
         }
-        (entries, is_online)
+        (readings, is_online)
     });
     for _ in 0..10 {
         assert_eq!(rig.deliver(50).await, Outcome::Durable);
@@ -186,4 +196,16 @@ async fn with_a_broker_everything_is_acknowledged_and_it_hears_a_last_word() {
     assert_eq!((end.is_settled, end.uncommitted, end.backlog), (true, 0, 0));
     end.store.close_and_join();
     assert_eq!(timeout(DEADLINE, broker).await.unwrap().unwrap(), (500, Some(false)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_report_after_an_operators_word_has_it_taken_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = rig(dir.path());
+    assert_eq!(rig.report().await.clock.source, "unknown");
+    let clock = rig.vouch(2_000_000_000).await.clock.clone();
+    assert_eq!((clock.source.as_str(), clock.state.as_str()), ("manual", "holdover"));
+    assert!((2_000_000..2_100_000).contains(&clock.max_error_us.unwrap()), "{clock:?}");
+    assert_eq!(clock.events.last().unwrap().kind, "vouched");
+    rig.end().await.store.close_and_join();
 }

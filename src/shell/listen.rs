@@ -1,4 +1,5 @@
-//! Where the HTTP API answers: the configured address and the control socket.
+//! Where the HTTP API answers: the configured address and the control socket,
+//! which alone takes what changes something.
 //! Neither is worth stopping the agent for: what cannot be had is said, and the
 //! agent does its work.
 
@@ -43,7 +44,7 @@ pub async fn start(address: Option<SocketAddr>, data_dir: &Path, api: Api) -> Li
     let path = data_dir.join(SOCKET_NAME);
     match bind_socket(&path) {
         Ok(listener) => {
-            let app = api::router(api);
+            let app = api::control_router(api);
             listening.tasks.push(tokio::spawn(async move {
                 report(axum::serve(listener, app).await);
             }));

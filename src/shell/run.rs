@@ -33,7 +33,7 @@ use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
 use crate::core::seam::{LinkEvent, Recovered, StoreEvent};
 use crate::host::signal::{Request, Signals};
 use crate::host::{self, HostClock};
-use crate::http::api::{Api, ReportRequest};
+use crate::http::api::{self, Api};
 use crate::http::metrics::Metrics;
 use crate::link::{self, LinkHandle};
 use crate::source::{self, SourceError, SourceHandle, SourceMessage};
@@ -113,8 +113,8 @@ pub struct Running {
     pub sources: Vec<(String, SocketAddr)>,
     /// Where HTTP answers; `None` when the address could not be had.
     pub http: Option<SocketAddr>,
-    /// Asks the driver for a report of this moment.
-    pub requests: mpsc::Sender<ReportRequest>,
+    /// Asks the driver.
+    pub requests: mpsc::Sender<api::Request>,
     handles: Vec<(String, SourceHandle)>,
     sources_stop: watch::Sender<bool>,
     driver_stop: watch::Sender<bool>,

@@ -32,7 +32,8 @@ impl Plant {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("tidegate.toml");
         let mut text = format!(
-            "[gateway]\nid = \"gw\"\ndata_dir = \"{}/data\"\n[http]\nlisten = \"\"\n[journal]\n\
+            "[gateway]\nid = \"gw\"\ndata_dir = \"{}/data\"\n[clock]\nhold_unsynchronized = \"0s\"\n\
+             [http]\nlisten = \"\"\n[journal]\n\
              commit_interval = \"50ms\"\n[[uplink]]\nurl = \"mqtt://127.0.0.1:{}\"\n\
              reconnect_max = \"1s\"\n{uplink}\n",
             folder.path().display(),

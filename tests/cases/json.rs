@@ -19,7 +19,7 @@ fn flat(map: &str) -> Source {
 
 fn source(map: &str) -> Source {
     let text = format!(
-        "[gateway]\nid = 'g'\ndata_dir = '/d'\n[[uplink]]\nurl = 'mqtt://b'\n\
+        "[gateway]\nid = 'g'\ndata_dir = '/d'\n[clock]\nhold_unsynchronized = '0s'\n[[uplink]]\nurl = 'mqtt://b'\n\
          [[source]]\nname = 's'\ntype = 'stdin'\nentity = 'e'\n[source.map]\n{map}\n"
     );
     Config::parse(&text, Path::new("t.toml")).unwrap().sources.remove(0)

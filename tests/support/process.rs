@@ -128,7 +128,8 @@ pub(crate) fn configure(folder: &Path, broker: u16, input: u16, journal: &str) -
     let mut file = std::fs::File::create(&path).unwrap();
     write!(
         file,
-        "[gateway]\nid = \"gw\"\ndata_dir = \"{}/data\"\n[http]\nlisten = \"\"\n\
+        "[gateway]\nid = \"gw\"\ndata_dir = \"{}/data\"\n[clock]\nhold_unsynchronized = \"0s\"\n\
+         [http]\nlisten = \"\"\n\
          [journal]\n{journal}\n[[uplink]]\nurl = \"mqtt://127.0.0.1:{broker}\"\n\
          reconnect_min = \"1s\"\nreconnect_max = \"1s\"\n[[source]]\nname = \"in\"\n\
          type = \"listen\"\naddress = \"127.0.0.1:{input}\"\nacknowledge = true\n",

@@ -1,0 +1,87 @@
+//! The clock in words, for `tidegate clock` and `tidegate status`.
+
+use crate::http::clock::{Clock, Event};
+
+/// The state and its bound: "synchronized by ntp, within 12 ms".
+pub(crate) fn state(clock: &Clock) -> String {
+    let source = clock.source.as_str();
+    let within = clock.max_error_us.map(|us| format!(", within {}", error(us)));
+    let within = within.unwrap_or_default();
+    match clock.state.as_str() {
+        "synchronized" => format!("synchronized by {source}{within}"),
+        "holdover" => format!("holdover, last set by {}{within}", setter(source)),
+        "stepped" => "stepped: it was set, and nobody has vouched for it since".to_owned(),
+        _ => format!("unsynchronized: nobody vouches for it{}", origin(source)),
+    }
+}
+
+fn setter(source: &str) -> &str {
+    match source {
+        "manual" => "an operator",
+        "rtc" => "the battery-backed clock",
+        other => other,
+    }
+}
+
+fn origin(source: &str) -> &'static str {
+    match source {
+        "rtc" => "; the battery-backed clock set it at boot",
+        "saved" => "; it began at a time saved before the last shutdown",
+        "free_running" => "; it runs free",
+        "manual" => "; an operator's word on it is too old",
+        _ => "",
+    }
+}
+
+/// What waits for the clock, if something does.
+pub(crate) fn waiting(clock: &Clock) -> Option<String> {
+    let held_for = clock.held_for_s?;
+    let (open, most) = (clock.open_readings, length(held_for.ceil()));
+    let noun = if open == 1 { "reading" } else { "readings" };
+    Some(format!("waits for the clock: {open} {noun}, at most {most} more"))
+}
+
+/// The newest step, if one is remembered.
+pub(crate) fn last_step(clock: &Clock) -> Option<String> {
+    let event = clock.events.iter().rfind(|event| event.kind == "step")?;
+    Some(format!("last step: {} at {}", moved(event)?, event.at))
+}
+
+/// "back 2h 0m".
+pub(crate) fn moved(event: &Event) -> Option<String> {
+    let delta_s = event.delta_s?;
+    let direction = if delta_s < 0.0 { "back" } else { "forward" };
+    Some(format!("{direction} {}", length(delta_s.abs())))
+}
+
+/// A bound, rounded up: "12 ms".
+pub(crate) fn error(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..10_000 => tenths(us.div_ceil(100), "ms"),
+        10_000..1_000_000 => format!("{} ms", us.div_ceil(1_000)),
+        _ => tenths(us.div_ceil(100_000), "s"),
+    }
+}
+
+fn tenths(tenths: u64, unit: &str) -> String {
+    match tenths % 10 {
+        0 => format!("{} {unit}", tenths / 10),
+        rest => format!("{}.{rest} {unit}", tenths / 10),
+    }
+}
+
+/// A length of time by its two greatest units: "2h 0m", "1m 30s", "45s",
+/// "250ms".
+pub(crate) fn length(seconds: f64) -> String {
+    let ms = (seconds * 1e3).round() as u64;
+    let s = ms / 1_000;
+    match s {
+        0 => format!("{ms}ms"),
+        1..60 if ms.is_multiple_of(1_000) => format!("{s}s"),
+        1..60 => format!("{:.1}s", ms as f64 / 1e3),
+        60..3_600 => format!("{}m {}s", s / 60, s % 60),
+        3_600..86_400 => format!("{}h {}m", s / 3_600, s / 60 % 60),
+        _ => format!("{}d {}h", s / 86_400, s / 3_600 % 24),
+    }
+}
