@@ -10,7 +10,7 @@ use tidegate::config::{Config, Source};
 use tidegate::core::limits::LISTEN_CONNECTIONS_MAX;
 use tidegate::core::reading::{Arrival, Reading, Value};
 use tidegate::core::seam::Outcome;
-use tidegate::core::time::{IngestTime, MonoTime, Span};
+use tidegate::core::time::{IngestTime, Span, Uptime};
 use tidegate::source::parse::json::JsonParser;
 use tidegate::source::simulate::Plc;
 use tidegate::source::{SourceHandle, SourceMessage, spawn, spawn_reader};
@@ -47,7 +47,7 @@ struct Rig {
 }
 
 fn clock() -> tidegate::source::ArrivalClock {
-    Arc::new(|| Arrival { ingest: IngestTime::from_unix_ns(1_000), uptime: MonoTime::from_ns(5) })
+    Arc::new(|| Arrival { ingest: IngestTime::from_unix_ns(1_000), uptime: Uptime::from_ns(5) })
 }
 
 fn start(source: &Source) -> Rig {

@@ -14,9 +14,10 @@ use serde::Serialize;
 
 use super::{CONFIG_FILE, ConfigFile, control, print, to_json};
 use crate::config::Config;
-use crate::core::clock::ClockSettings;
+use crate::core::clock::{ClockSettings, Reference};
 use crate::exit::{Exit, Failure};
 use crate::host::chrony;
+use crate::host::sampler::Asked;
 use crate::http::clock::{Clock, Stamp};
 
 #[derive(Debug, clap::Args)]
@@ -106,6 +107,13 @@ struct Heard {
     chrony: bool,
     ptp: bool,
     timesyncd: bool,
+}
+
+impl Heard {
+    fn by(reference: Reference) -> Self {
+        let Asked { kernel, chrony, ptp, timesyncd } = Asked::by(reference);
+        Self { kernel, chrony, ptp, timesyncd }
+    }
 }
 
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {

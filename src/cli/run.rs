@@ -46,6 +46,7 @@ const fn exit_of(error: &StartupError) -> Exit {
         StartupError::Store(OpenError::Io { .. })
         | StartupError::Lock(LockError::Io { .. })
         | StartupError::DataDir { .. }
+        | StartupError::Clock(_)
         | StartupError::Source { .. }
         | StartupError::Signals(_) => Exit::Io,
     }

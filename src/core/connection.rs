@@ -23,6 +23,7 @@ pub struct Connection {
     down_since: MonoTime,
     was_up: bool,
     outages: u32,
+    last_cause: Option<DownCause>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +58,7 @@ impl Connection {
             down_since: now,
             was_up: false,
             outages: 0,
+            last_cause: None,
         }
     }
 
@@ -164,10 +166,22 @@ impl Connection {
         // Whoever took this client id will take it again.
         let floor =
             if cause == DownCause::TakenOver { max.min(Span::from_secs(10)).max(min) } else { min };
+        self.last_cause = Some(cause);
         let retry_in = backoff::delay(self.attempts, floor, max, draw);
         self.attempts += 1;
         self.phase = Phase::Waiting { until: now + retry_in, reason: reason.to_owned() };
         Some(Lost { was_up, attempts: self.attempts, retry_in })
+    }
+
+    /// The wall clock was set. A certificate may be valid now that was not: an
+    /// attempt that failed on TLS is made again at once, the others wait on.
+    pub fn clock_was_set(&mut self, now: MonoTime) {
+        let has_failed_on_tls = self.last_cause == Some(DownCause::Tls);
+        if let (Phase::Waiting { until, .. }, true) = (&mut self.phase, has_failed_on_tls) {
+            *until = now;
+            self.attempts = 0;
+            self.last_cause = None;
+        }
     }
 
     /// For status.
@@ -207,6 +221,20 @@ mod tests {
             now = now + lost.retry_in;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    #[test]
+    fn m_12_a_failure_on_tls_is_tried_again_when_the_clock_is_set_and_no_other_is() {
+        let mut connection = Connection::new(BACKOFF, at(0));
+        for _ in 0..7 {
+            connection.went_down(at(0), DownCause::Tls, "certificate not yet valid", u64::MAX);
+        }
+        assert_eq!(connection.next_deadline(), Some(at(60)));
+        connection.clock_was_set(at(5));
+        assert_eq!(connection.next_deadline(), Some(at(5)));
+        connection.went_down(at(5), DownCause::Network, "refused", u64::MAX);
+        connection.clock_was_set(at(5));
+        assert_eq!(connection.next_deadline(), Some(at(6)), "the backoff stands");
     }
 
     #[test]

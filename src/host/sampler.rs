@@ -20,6 +20,7 @@ use super::chrony::ChronyError;
 use super::ptp::PtpError;
 use super::step_watch::StepWatch;
 use super::{chrony, kernel_clock, ptp, timesyncd};
+use crate::core::clock::Reference;
 use crate::core::clock::chrony::ChronyReport;
 use crate::core::clock::facts::ClockFacts;
 use crate::core::clock::kernel::KernelClock;
@@ -29,37 +30,29 @@ use crate::core::time::IngestTime;
 /// Between two samples of the kernel.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whom to ask about the clock, beside the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reference {
-    /// Whoever is there.
-    #[default]
-    Auto,
-    /// Nobody.
-    Kernel,
+/// Who is asked, by whose word is heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// `adjtimex`.
+    pub kernel: bool,
     /// chronyd.
-    Chrony,
+    pub chrony: bool,
     /// ptp4l.
-    Ptp4l,
-    /// Nobody, and not the kernel either: the clock counts as unsynchronized.
-    None,
+    pub ptp: bool,
+    /// systemd-timesyncd's file.
+    pub timesyncd: bool,
 }
 
-impl Reference {
-    const fn asks_kernel(self) -> bool {
-        !matches!(self, Reference::None)
-    }
-
-    const fn asks_chrony(self) -> bool {
-        matches!(self, Reference::Auto | Reference::Chrony)
-    }
-
-    const fn asks_ptp(self) -> bool {
-        matches!(self, Reference::Auto | Reference::Ptp4l)
-    }
-
-    const fn asks_timesyncd(self) -> bool {
-        matches!(self, Reference::Auto | Reference::Kernel)
+impl Asked {
+    /// Nobody is asked for `none`: the clock then counts as unsynchronized.
+    pub const fn by(reference: Reference) -> Self {
+        let is_auto = matches!(reference, Reference::Auto);
+        Self {
+            kernel: !matches!(reference, Reference::None),
+            chrony: is_auto || matches!(reference, Reference::Chrony),
+            ptp: is_auto || matches!(reference, Reference::Ptp4l),
+            timesyncd: is_auto || matches!(reference, Reference::Kernel),
+        }
     }
 }
 
@@ -106,6 +99,19 @@ pub fn spawn(settings: SamplerSettings, out: mpsc::Sender<ClockFacts>) -> Sample
         said_unreadable: false,
     };
     Sampler { task: tokio::spawn(sampling.run(out, Arc::clone(&wanted))), wanted }
+}
+
+/// What can be had without waiting for a daemon: for the first stamp.
+pub fn first(settings: &SamplerSettings) -> ClockFacts {
+    let asked = Asked::by(settings.reference);
+    let root = &settings.root;
+    ClockFacts {
+        timesyncd_at: timesyncd::synchronized_at(root).filter(|_| asked.timesyncd),
+        has_daemon: timesyncd::is_present(root) || ptp::socket(root).is_some(),
+        chrony: None,
+        ptp: None,
+        kernel: kernel_clock::sample().ok().filter(|_| asked.kernel),
+    }
 }
 
 /// What a daemon said, or why it said nothing.
@@ -156,15 +162,15 @@ impl Sampling {
     /// Asks those whose turn it is.
     fn ask(&mut self) {
         let now = kernel_clock::mono();
-        let reference = self.settings.reference;
-        if reference.asks_chrony() && self.chrony.ask(now) {
+        let asked = Asked::by(self.settings.reference);
+        if asked.chrony && self.chrony.ask(now) {
             let address = self.settings.chrony_address;
             self.answers.spawn(async move {
                 let report = chrony::track(address).await;
                 Answer::Chrony(report.map(|report| (report, kernel_clock::wall())))
             });
         }
-        if !reference.asks_ptp() {
+        if !asked.ptp {
             return;
         }
         match ptp::socket(&self.settings.root) {
@@ -205,19 +211,16 @@ impl Sampling {
 
     fn sample(&mut self) -> ClockFacts {
         let now = kernel_clock::mono();
-        let reference = self.settings.reference;
+        let asked = Asked::by(self.settings.reference);
         let root = &self.settings.root;
         ClockFacts {
-            timesyncd_at: reference
-                .asks_timesyncd()
-                .then(|| timesyncd::synchronized_at(root))
-                .flatten(),
+            timesyncd_at: timesyncd::synchronized_at(root).filter(|_| asked.timesyncd),
             has_daemon: self.has_chrony
                 || timesyncd::is_present(root)
                 || ptp::socket(root).is_some(),
             chrony: self.chrony.current(now).cloned(),
             ptp: self.ptp.current(now).copied(),
-            kernel: if reference.asks_kernel() { self.kernel() } else { None },
+            kernel: if asked.kernel { self.kernel() } else { None },
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::telemetry::Telemetry;
 use crate::core::agent::Agent;
+use crate::core::clock::ClockFacts;
 use crate::core::id::ReceiptId;
 use crate::core::limits::TURN_INPUTS_MAX;
 use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
@@ -50,6 +51,8 @@ pub struct Inbox {
     pub store: mpsc::Receiver<StoreEvent>,
     /// From the link task.
     pub link: mpsc::Receiver<LinkEvent>,
+    /// What the machine says about its clocks.
+    pub clock: mpsc::Receiver<ClockFacts>,
     /// From whoever wants a report of this moment, or vouches for the clock.
     pub requests: mpsc::Receiver<Request>,
     /// Turns true once the sources have stopped.
@@ -163,6 +166,7 @@ impl Driver {
         tokio::select! {
             Some(event) = inbox.store.recv() => self.inputs.push(Input::Store(event)),
             Some(event) = inbox.link.recv() => self.inputs.push(Input::Link(event)),
+            Some(facts) = inbox.clock.recv() => self.inputs.push(Input::Clock(facts)),
             Some(request) = inbox.requests.recv() => self.answer(request),
             Some(message) = inbox.sources.recv(), if accepts => self.take_message(message),
             Ok(()) = inbox.stop.changed(), if !self.is_stopping => {}
@@ -186,6 +190,9 @@ impl Driver {
             } else {
                 break;
             }
+        }
+        while let Ok(facts) = self.inbox.clock.try_recv() {
+            self.inputs.push(Input::Clock(facts));
         }
         while let Ok(request) = self.inbox.requests.try_recv() {
             self.answer(request);

@@ -73,8 +73,14 @@ fn rig(data_dir: &Path) -> Rig {
     let (requests, request_inbox) = mpsc::channel(16);
     let (stop, stop_seen) = watch::channel(false);
     let (link_out, commands) = mpsc::channel(1024);
-    let inbox =
-        Inbox { sources, store: store_inbox, link, requests: request_inbox, stop: stop_seen };
+    let inbox = Inbox {
+        sources,
+        store: store_inbox,
+        link,
+        clock: mpsc::channel(1).1,
+        requests: request_inbox,
+        stop: stop_seen,
+    };
     let outbox = Outbox {
         store,
         link: link_out,

@@ -27,10 +27,10 @@ use super::watchdog::{self, Watched};
 use super::wiring;
 use crate::config::Config;
 use crate::core::agent::Agent;
-use crate::core::clock::BootFacts;
-use crate::core::id::BootId;
 use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
-use crate::core::seam::{LinkEvent, Recovered, StoreEvent};
+use crate::core::seam::{Input, LinkEvent, Recovered, StoreEvent};
+use crate::host::clocks::ClockFailure;
+use crate::host::sampler::{self, Sampler};
 use crate::host::signal::{Request, Signals};
 use crate::host::{self, HostClock};
 use crate::http::api::{self, Api};
@@ -40,6 +40,8 @@ use crate::source::{self, SourceError, SourceHandle, SourceMessage};
 use crate::store::worker::Worker;
 use crate::store::{self, OpenError};
 
+/// Samples of the clock that wait for the driver; one would do.
+const CLOCK_QUEUE: usize = 4;
 /// For the sources to hand over what they hold.
 const SOURCES_WITHIN: Duration = Duration::from_secs(2);
 /// For the last commit, the PUBACKs and the last word.
@@ -61,6 +63,8 @@ pub enum StartupError {
     },
     /// The data directory is in use, or its lock file is out of reach.
     Lock(LockError),
+    /// A clock of this machine cannot be used.
+    Clock(ClockFailure),
     /// The journal cannot be opened.
     Store(OpenError),
     /// A source cannot start.
@@ -83,6 +87,7 @@ impl fmt::Display for StartupError {
                 write!(f, "gateway.data_dir: {}: {error}", path.display())
             }
             StartupError::Lock(error) => error.fmt(f),
+            StartupError::Clock(error) => error.fmt(f),
             StartupError::Store(error) => write!(f, "the journal cannot be opened: {error}"),
             StartupError::Source { name, error } => write!(f, "source {name}: {error}"),
             StartupError::Config(problem) => f.write_str(problem),
@@ -122,6 +127,7 @@ pub struct Running {
     link: LinkHandle,
     listening: Listening,
     watchdog: JoinHandle<()>,
+    sampler: Sampler,
     _lock: Lock,
 }
 
@@ -178,6 +184,7 @@ fn hurried(report: &Report) -> RunEnd {
 /// What keeps it from starting. Neither broken data nor an absent broker does.
 pub async fn start(config: Config) -> Result<Running, StartupError> {
     let link_settings = wiring::link_settings(&config)?;
+    host::clocks::self_test().map_err(StartupError::Clock)?;
     let clock = Arc::new(HostClock::new());
     let lock = claim(&config, &clock)?;
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
@@ -187,9 +194,13 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let mut effects = Vec::new();
     let now = clock.now();
     let nonce = host::draw() as u32;
-    let boot_facts = BootFacts { boot: boot_id(), ..BootFacts::default() };
-    let agent =
+    let sampling = wiring::sampler(&config);
+    let boot_facts = wiring::boot_facts();
+    let mut agent =
         Agent::new(config.agent_settings(), recovered, boot_facts, nonce, &now, &mut effects);
+    // Before any reading: else the first ones would wait for a clock that is right.
+    let facts = Input::Clock(sampler::first(&sampling));
+    agent.handle(&now, facts, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
 
     let (link_events, link_inbox) = mpsc::channel::<LinkEvent>(EVENT_QUEUE_MAX);
@@ -199,6 +210,8 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let (driver_stop, driver_stop_seen) = watch::channel(false);
     let (requests, request_inbox) = mpsc::channel(16);
     let (reports_out, reports) = watch::channel(Arc::new(first));
+    let (facts_out, clock_facts) = mpsc::channel(CLOCK_QUEUE);
+    let sampler = sampler::spawn(sampling, facts_out);
     let turns = Arc::new(AtomicU64::new(0));
     let heartbeat = store.heartbeat();
 
@@ -206,6 +219,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         sources: source_inbox,
         store: store_inbox,
         link: link_inbox,
+        clock: clock_facts,
         requests: request_inbox,
         stop: driver_stop_seen,
     };
@@ -236,6 +250,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         link,
         listening,
         watchdog,
+        sampler,
         _lock: lock,
     };
     if let Err(error) = running.start_sources(&config, &messages, &clock, &stop_seen) {
@@ -243,14 +258,6 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         return Err(error);
     }
     Ok(running)
-}
-
-/// Without it the readings still have their wall times.
-fn boot_id() -> BootId {
-    host::boot::boot_id().unwrap_or_else(|error| {
-        tracing::warn!(%error, "the boot id cannot be read");
-        BootId::default()
-    })
 }
 
 fn claim(config: &Config, clock: &HostClock) -> Result<Lock, StartupError> {
@@ -321,6 +328,7 @@ impl Running {
         let report = Arc::clone(&self.reports.borrow());
         self.listening.stop();
         self.watchdog.abort();
+        self.sampler.task.abort();
         if timeout(GOODBYE_WITHIN, self.link.stop()).await.is_err() {
             tracing::debug!("the broker does not say goodbye");
         }

@@ -5,6 +5,9 @@ use std::path::Path;
 
 use super::run::StartupError;
 use crate::config::{self, Config};
+use crate::core::clock::BootFacts;
+use crate::core::id::BootId;
+use crate::host::sampler::SamplerSettings;
 use crate::host::{self, HostClock};
 use crate::http::status::About;
 use crate::link;
@@ -50,6 +53,27 @@ pub(super) fn about(config: &Config, clock: &HostClock) -> About {
         reserve_bytes: agent.reserve_bytes,
         inflight_max: agent.inflight_max,
     }
+}
+
+/// Where the file system begins.
+const ROOT: &str = "/";
+
+/// What the clock sampler looks at.
+pub(super) fn sampler(config: &Config) -> SamplerSettings {
+    SamplerSettings {
+        reference: config.clock.reference,
+        chrony_address: config.clock.chrony_address,
+        root: ROOT.into(),
+    }
+}
+
+/// What is known of this boot.
+pub(super) fn boot_facts() -> BootFacts {
+    let facts = host::boot::boot_facts(ROOT.as_ref());
+    if facts.boot == BootId::default() {
+        tracing::warn!("the boot id cannot be read: a restart of the machine goes unnoticed");
+    }
+    facts
 }
 
 /// The topic template is the only thing that `config` cannot check: it belongs

@@ -13,24 +13,12 @@ use crate::core::seam::{ClockLedger, Now};
 use crate::core::status::ClockStatus;
 use crate::core::time::IngestTime;
 use crate::exit::Failure;
+use crate::host::sampler::Asked;
 use crate::host::{HostClock, boot, chrony, kernel_clock, ptp, timesyncd};
 use crate::http::clock::Clock;
 
 /// Where the file system begins.
 const ROOT: &str = "/";
-
-/// Who is heard: the same as by the agent's own sampler.
-impl super::Heard {
-    pub(super) const fn by(reference: Reference) -> Self {
-        let is_auto = matches!(reference, Reference::Auto);
-        Self {
-            kernel: !matches!(reference, Reference::None),
-            chrony: is_auto || matches!(reference, Reference::Chrony),
-            ptp: is_auto || matches!(reference, Reference::Ptp4l),
-            timesyncd: is_auto || matches!(reference, Reference::Kernel),
-        }
-    }
-}
 
 /// One look at everything that the machine says about its clocks. What cannot
 /// be had is left out, as the agent does. Takes as long as chronyd and ptp4l
@@ -42,7 +30,7 @@ fn sample_once(
     reference: Reference,
     chrony_address: SocketAddr,
 ) -> Result<(BootFacts, ClockFacts, Now), Failure> {
-    let heard = super::Heard::by(reference);
+    let heard = Asked::by(reference);
     let root = Path::new(ROOT);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -150,6 +150,9 @@ impl Agent {
     pub(super) fn watch_clock(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         self.clock.look(now);
         for event in self.clock.take_events() {
+            if matches!(event.kind, ClockEventKind::Step(_)) {
+                self.connection.clock_was_set(now.mono);
+            }
             match event.kind {
                 ClockEventKind::Step(by) if by.ns() >= 0 => self.timing.steps.0 += 1,
                 ClockEventKind::Step(_) => self.timing.steps.1 += 1,
