@@ -24,6 +24,8 @@ pub(crate) struct Inbox {
     pub(crate) gaps: Vec<Value>,
     pub(crate) frontiers: Vec<Value>,
     pub(crate) statuses: Vec<Value>,
+    pub(crate) clock_events: Vec<Value>,
+    pub(crate) corrections: Vec<Value>,
 }
 
 impl Inbox {
@@ -61,6 +63,8 @@ impl Inbox {
             Some("gaps") => self.gaps.push(value),
             Some("frontier") => self.frontiers.push(value),
             Some("status") => self.statuses.push(value),
+            Some("clock") => self.clock_events.push(value),
+            Some("corrections") => self.corrections.push(value),
             other => panic!("unknown topic {topic}: {other:?}"),
         }
     }
