@@ -100,7 +100,7 @@ impl Store {
         self.begin_segment()
     }
 
-    fn begin_segment(&mut self) -> Result<(), StoreError> {
+    pub(super) fn begin_segment(&mut self) -> Result<(), StoreError> {
         let id = SegmentId(self.next_id);
         let journal = self.folders.journal.clone();
         let head = manifest::sidecar(&journal, id, "head");

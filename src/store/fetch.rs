@@ -5,7 +5,7 @@ use super::error::StoreError;
 use super::manifest;
 use super::meta::State;
 use super::segment::{self, Piece, Segment};
-use super::{Store, disk};
+use super::{FREE_BYTES_MIN, Store, disk};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::reading::Entry;
 use crate::core::seam::{Damage, Fetch, Fetched, SegmentInfo};
@@ -32,12 +32,26 @@ impl Store {
             Ok((stretch, damaged)) => {
                 Fetched { from: fetch.from, entries: stretch.entries, next: stretch.next, damaged }
             }
-            Err(error) if segment::is_damage(&error) && info.is_sealed => {
+            Err(error) if segment::is_damage(&error) && self.is_state_elsewhere(&info) => {
                 let damage = self.set_aside(&info, &error.to_string());
                 Fetched { damaged: vec![damage], ..nothing(info.next) }
             }
             Err(_) => nothing(fetch.from),
         }
+    }
+
+    /// Whether the state would outlive this segment. When it is the newest, it is
+    /// written to no more, and a new one, which begins with the state, takes its
+    /// place.
+    pub(super) fn is_state_elsewhere(&mut self, info: &SegmentInfo) -> bool {
+        if self.active.as_ref().is_some_and(|active| active.id != info.id) {
+            return true;
+        }
+        if (self.options.probe_free)(&self.options.data_dir) < FREE_BYTES_MIN {
+            return false;
+        }
+        self.give_up();
+        self.begin_segment().is_ok()
     }
 
     fn fetch_in(
@@ -113,7 +127,8 @@ impl Store {
         Ok(audit::audit(segment, &outline)?.damages)
     }
 
-    /// Moves a sealed segment that cannot be read out of the way, for good.
+    /// Moves a segment that is not written to and cannot be read out of the
+    /// way, for good.
     pub(super) fn set_aside(&mut self, info: &SegmentInfo, reason: &str) -> Damage {
         self.release_reader(info.id);
         let damage = Damage {

@@ -197,6 +197,29 @@ fn an_emptied_active_segment_breaks_the_numbering_until_a_new_epoch_is_stored() 
 }
 
 #[test]
+fn an_active_segment_that_cannot_be_read_makes_way_and_the_numbering_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.commit(&commit(1, 5)).unwrap();
+    let info = store.segments[0].clone();
+    store.options.probe_free = |_| 0;
+    assert!(!store.is_state_elsewhere(&info));
+    store.options.probe_free = |_| 1 << 40;
+    assert!(store.is_state_elsewhere(&info));
+    let damage = store.set_aside(&store.segments[0].clone(), "page 7 is gone");
+    assert_eq!((damage.first, damage.end), (Offset(0), Offset(5)));
+    let missing = &damage.missing[0];
+    assert_eq!((missing.first, missing.last), (Seq(1), Some(Seq(5))));
+    // Killed before another commit.
+    drop(store);
+    let (mut store, recovered) = open(dir.path());
+    assert_eq!((recovered.next, recovered.meta), (Offset(5), Some(meta(5))));
+    assert_eq!((recovered.broken_numbering, recovered.damaged), (None, vec![damage]));
+    store.commit(&commit(6, 7)).unwrap();
+    assert_eq!(seqs(&store.fetch(&fetch(5)).entries), [6, 7]);
+}
+
+#[test]
 fn removed_segments_are_gone_and_the_active_one_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
