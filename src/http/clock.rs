@@ -158,10 +158,10 @@ pub struct Stamp {
     pub max_error_us: Option<u64>,
     /// The stretch between steps.
     pub timebase: u32,
-    /// This run of the machine, under an unsynchronized clock only.
+    /// This run of the machine; left out under a synchronized clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
-    /// Time since it began, under an unsynchronized clock only.
+    /// Time since it began; left out under a synchronized clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uptime_ns: Option<u64>,
 }
@@ -201,16 +201,17 @@ impl Clock {
 
     /// How a reading without a time of its own is stamped now.
     pub fn stamp(&self) -> Stamp {
-        let is_unsynchronized = self.state == "unsynchronized";
+        // The evidence, wherever the clock alone does not vouch for the time.
+        let has_evidence = self.state != "synchronized";
         Stamp {
             origin: "gateway".to_owned(),
             clock: self.source.clone(),
             state: self.state.clone(),
             max_error_us: self.max_error_us,
             timebase: self.timebase,
-            boot: is_unsynchronized.then(|| self.boot.clone()),
+            boot: has_evidence.then(|| self.boot.clone()),
             // Whole milliseconds, as the status has them.
-            uptime_ns: is_unsynchronized.then(|| (self.uptime_s * 1e3).round() as u64 * 1_000_000),
+            uptime_ns: has_evidence.then(|| (self.uptime_s * 1e3).round() as u64 * 1_000_000),
         }
     }
 }

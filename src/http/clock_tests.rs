@@ -219,7 +219,7 @@ fn a_millisecond_step_keeps_its_length() {
 }
 
 #[test]
-fn a_stamp_has_the_boot_only_while_nobody_vouches() {
+fn a_stamp_has_the_boot_unless_the_clock_is_synchronized() {
     let synchronized = serde_json::to_string(&Clock::new(&full()).stamp()).unwrap();
     assert_eq!(
         synchronized,
@@ -270,7 +270,10 @@ fn on_the_wire(status: &ClockStatus) -> String {
 fn a_stamp_is_what_goes_up() {
     let mut stepped = bare();
     stepped.reading.state = ClockState::Stepped;
-    for status in [full(), bare(), stepped] {
+    let mut coasting = full();
+    coasting.reading.state = ClockState::Holdover;
+    coasting.uptime = Uptime::from_ns(3_600_123_000_000);
+    for status in [full(), bare(), stepped, coasting] {
         let said = serde_json::to_string(&Clock::new(&status).stamp()).unwrap();
         assert_eq!(said, on_the_wire(&status));
     }

@@ -1,9 +1,9 @@
 use super::set::{Target, Told};
 use super::*;
 use crate::core::clock::kernel::KernelClock;
-use crate::core::clock::{BootFacts, ClockFacts, Reference};
-use crate::core::id::BootId;
-use crate::core::seam::Now;
+use crate::core::clock::{BootFacts, ClockFacts, ClockModel, Reference, Vouch};
+use crate::core::id::{BootId, Offset};
+use crate::core::seam::{ClockLedger, Now};
 use crate::core::time::{IngestTime, MonoTime};
 use crate::http::clock::Event;
 
@@ -195,4 +195,30 @@ fn without_the_right_to_set_the_clock_sudo_is_named() {
     assert_eq!(failure.exit, Exit::Io);
     let failure = set::refused(&io::Error::from(io::ErrorKind::InvalidInput));
     assert!(failure.message.starts_with("the clock cannot be set: "), "{}", failure.message);
+}
+
+#[test]
+fn a_coarse_word_is_taken_with_a_caveat_that_is_true() {
+    let later = Now {
+        mono: MonoTime::from_ns(6_000_000_000),
+        wall: IngestTime::from_unix_ns(now().wall.unix_ns() + 1_000_000_000),
+        raw_ns: 6_000_000_000,
+        ..now()
+    };
+    let trusted_later = |error_ns| {
+        let ledger = ClockLedger::default();
+        let mut model = ClockModel::new(ClockSettings::DEFAULT, BOOT, &ledger, Offset(0), &now());
+        model.vouch(Vouch { error_ns }, &now());
+        model.sample(ClockFacts::default(), &later);
+        model.reading(&later).state.is_trusted()
+    };
+    for (error_ns, is_trusted) in [
+        (2_000_000_000, true),
+        (9_900_000_000, true),
+        (10_000_000_000, false),
+        (60_000_000_000, false),
+    ] {
+        assert_eq!(trusted_later(error_ns), is_trusted, "{error_ns}");
+        assert_eq!(set::caveat(error_ns).is_empty(), is_trusted, "{error_ns}");
+    }
 }
