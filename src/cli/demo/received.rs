@@ -19,7 +19,7 @@ pub(super) struct Received {
     pub(super) out_of_contract: u64,
     /// The first of them, and what is wrong with it.
     pub(super) first_complaint: Option<String>,
-    /// Delivery frontiers and status messages.
+    /// Delivery frontiers, corrections, status messages and clock events.
     pub(super) side_messages: u64,
 }
 
@@ -107,7 +107,8 @@ impl Received {
         match levels.as_slice() {
             ["tidegate", gateway, "readings", source] => self.reading(gateway, source, payload),
             ["tidegate", gateway, "gaps", source] => self.gap(gateway, source, payload),
-            ["tidegate", _, "frontier", _] | ["tidegate", _, "status"] => {
+            ["tidegate", _, "frontier" | "corrections", _]
+            | ["tidegate", _, "status" | "clock"] => {
                 serde_json::from_slice::<IgnoredAny>(payload).map_err(|error| error.to_string())?;
                 self.side_messages += 1;
                 Ok(())
@@ -208,10 +209,11 @@ pub(super) mod tests {
             br#"{"v":1,"gateway":"demo","source":"plc","epoch":"1-a","first_seq":2,"last_seq":3,"reason":"evicted"}"#,
         );
         received.take("tidegate/demo/status", br#"{"v":1}"#);
+        received.take("tidegate/demo/clock", br#"{"v":1}"#);
         let stretch = &received.stretches[&("plc".to_owned(), "1-a".to_owned())];
         assert_eq!(stretch.copies.keys().collect::<Vec<_>>(), [&4]);
         assert_eq!(stretch.gaps, [2..=3]);
-        assert_eq!((received.out_of_contract, received.side_messages), (0, 1));
+        assert_eq!((received.out_of_contract, received.side_messages), (0, 2));
     }
 
     #[test]
