@@ -17,8 +17,11 @@ pub struct Status {
     pub clock: ClockStatus,
     /// Per source.
     pub sources: BTreeMap<SourceId, SourceStatus>,
-    /// Entries in the journal that are not done with.
+    /// Readings in the journal that are not done with.
     pub backlog: u64,
+    /// Entries in the journal that are not done with: those readings, and gap
+    /// records, corrections and clock events on their way.
+    pub unsent: u64,
     /// Entries accepted and not yet durable.
     pub uncommitted: u64,
     /// Event time span of what is stored: least event time not acknowledged.

@@ -67,6 +67,7 @@ fn status() -> Status {
         clock: clock(),
         sources: BTreeMap::from([(SourceId::new("press"), books)]),
         backlog: 290,
+        unsent: 290,
         uncommitted: 4,
         oldest_event: Some(EventTime::from_unix_ns(1_796_000_423_000_000_000)),
         segments: 2,

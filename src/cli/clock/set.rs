@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::{CONFIG_FILE, Which, absence, control, print, words};
 use crate::core::clock::ClockSettings;
-use crate::core::clock::combine::HOLDOVER_ERROR_MAX_NS;
 use crate::core::time::IngestTime;
 use crate::exit::{Exit, Failure};
 use crate::host::clocks;
@@ -117,19 +116,11 @@ pub(super) fn outcome(target: Target, told: Result<Told, Failure>) -> Result<Str
 fn tell(data_dir: &Path, error: Duration) -> Result<Told, Failure> {
     let error_ns = u64::try_from(error.as_nanos()).unwrap_or(VOUCH_ERROR_MAX_NS);
     match control::ask(data_dir, &control::Question::Vouch { error_ns }) {
-        Ok(report) => Ok(Told::Taken(words::state(&report.clock) + caveat(error_ns))),
+        Ok(report) => Ok(Told::Taken(words::state(&report.clock))),
         Err(error) => match absence(&error, data_dir) {
             Some(why) => Ok(Told::Nobody(why)),
             None => Err(control::failure(data_dir, &error)),
         },
-    }
-}
-
-/// A bound beyond what counts as holdover grows out of it within a second.
-pub(super) fn caveat(error_ns: u64) -> &'static str {
-    match error_ns {
-        ..HOLDOVER_ERROR_MAX_NS => "",
-        _ => "; with 10 s or more it counts as unsynchronized again from the next second on",
     }
 }
 

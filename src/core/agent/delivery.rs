@@ -41,7 +41,7 @@ impl Agent {
         let down_for = self.connection.down_for();
         self.timing.link_came_up(now.uptime());
         self.forward.link_up(receive_max);
-        let backlog = self.forward.backlog(self.durable);
+        let backlog = self.books.stored();
         if backlog > 0 {
             self.drain = Some(Drain { since: now.mono, through: self.durable, sent: 0 });
         }
@@ -61,7 +61,7 @@ impl Agent {
         self.forward.link_down();
         self.drain = None;
         let Some(lost) = lost else { return };
-        let backlog = self.forward.backlog(self.durable);
+        let backlog = self.books.stored();
         effects.push(Effect::Notice(if lost.was_up {
             Notice::LinkDown { reason, cause, backlog }
         } else {
@@ -100,7 +100,7 @@ impl Agent {
             self.books.acknowledge(&record.source, record.epoch, record.seq);
         }
         if let Some(drain) = &mut self.drain {
-            drain.sent += 1;
+            drain.sent += u64::from(entry.reading().is_some());
             if self.forward.done().frontier() >= drain.through.0 {
                 let (sent, took) = (drain.sent, now.mono.since(drain.since));
                 self.drain = None;

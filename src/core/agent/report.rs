@@ -22,12 +22,13 @@ impl Agent {
         let frontier = Offset(self.forward.done().frontier());
         let unfinished = self.buffer.segments().iter().filter(|segment| segment.next > frontier);
         let contents = unfinished.flat_map(|segment| segment.contents.values());
-        let backlog = self.forward.backlog(self.durable);
+        let backlog = self.books.stored();
         Status {
             epoch: self.books.epoch(),
             clock: self.clock_status(now),
             sources: sources.collect(),
             backlog,
+            unsent: self.forward.backlog(self.durable),
             uncommitted: self.pending.uncommitted() as u64,
             // What was there before this start has no marks: then the segments
             // it lies in tell, which may be earlier.

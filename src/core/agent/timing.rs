@@ -301,11 +301,13 @@ impl Agent {
 
     pub(super) fn clock_status(&self, now: &Now) -> ClockStatus {
         let facts = self.clock.facts().clone();
-        let since = self.clock.synchronized_since();
+        let reading = self.clock.reading(now);
+        let is_synchronized = reading.state == ClockState::Synchronized;
+        let since = self.clock.synchronized_since().filter(|_| is_synchronized);
         let open = self.timing.first_open.map_or(0, |first| self.pending.next().0 - first.0);
         let span = |ns: u64| Span::from_ns(ns.min(i64::MAX as u64) as i64);
         ClockStatus {
-            reading: self.clock.reading(now),
+            reading,
             uptime: now.uptime(),
             kernel: facts.kernel.map(|kernel| kernel.judge()),
             facts,

@@ -73,11 +73,8 @@ impl ClockModel {
         let error_ns =
             anchor.error_ns.saturating_add(drift::grow(elapsed_ns, self.settings.max_drift_ppb));
         let state = ClockState::Holdover;
-        (error_ns <= HOLDOVER_ERROR_MAX_NS.max(anchor.error_ns)).then_some(Quality {
-            source: ClockSource::Manual,
-            state,
-            error_ns: Some(error_ns),
-        })
+        (error_ns <= HOLDOVER_ERROR_MAX_NS.max(anchor.error_ns.saturating_mul(2)))
+            .then_some(Quality { source: ClockSource::Manual, state, error_ns: Some(error_ns) })
     }
 
     /// A boot from a battery-backed clock that was right when it was last seen.
