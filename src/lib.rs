@@ -15,7 +15,7 @@
 //!                           │                                ──►  link task (rumqttc): Publish, Connect
 //!                           ▼
 //!               core::agent::Agent
-//!               stamp → number → pending → buffer → forward
+//!               clock → stamp → number → pending → buffer → forward
 //! ```
 //!
 //! A deterministic core decides, a thin shell acts. The border between them is
@@ -28,13 +28,14 @@
 //! 1. A [`source`] notes the arrival at the door, parses, and hands a batch in.
 //!    It does not acknowledge yet.
 //! 2. The [`shell`]'s driver reads the clock once and calls the agent.
-//! 3. [`core::stamp`] chooses the event time, [`core::books`] gives the number,
-//!    [`core::pending`] gathers it.
+//! 3. [`core::clock`] says how good the clock is, [`core::stamp`] chooses the
+//!    event time, [`core::books`] gives the number, [`core::pending`] gathers it.
 //! 4. At the end of a turn one group commit may be due: entries, refused inputs
 //!    and the state that belongs to them.
 //! 5. The [`store`] applies, flushes and syncs it. Only now receipts go to the
 //!    senders, and [`core::forward`] may see the entries.
-//! 6. The [`link`] publishes and reports PUBACKs; only those make an entry done.
+//! 6. A reading whose time was open gets its final one, sealed in the journal
+//!    before it leaves ([`core::clock::seal`]). The [`link`] publishes and reports PUBACKs; only those make an entry done.
 //! 7. [`core::buffer`] lets go of whole segments that are done with, or, when the
 //!    disk is full, writes the oldest off with a gap record first.
 //! 8. After a link loss the cursor goes back to the acknowledged frontier. The
@@ -44,6 +45,8 @@
 //!
 //! - A sequence number names one reading, for ever ([`core::id`]).
 //! - Nothing is published or acknowledged to a sender before it is durable.
+//! - A name has one content: a time that is found out later is a correction
+//!   record, never a second version of a reading.
 //! - Nothing is deleted before it is acknowledged, except with a gap record.
 //! - `accepted = acknowledged + stored + evicted + lost`, for every source.
 //! - One commit is outstanding; every queue has a bound in [`core::limits`].
@@ -52,9 +55,9 @@
 //! # Where to begin
 //!
 //! [`core::seam`], then [`core::agent`], then [`core::forward`]; for the disk the
-//! essay in [`store`]; for what is seen from outside [`wire`] and [`http`]. The
-//! rooms that are still to be built keep their place: the model of the clock in
-//! [`core::clock`], windows beside it in the core.
+//! essay in [`store`]; for time the essay in [`core::clock`]; for what is seen
+//! from outside [`wire`] and [`http`]. Windows are still to be built and keep
+//! their place in the core.
 
 pub mod cli;
 pub mod config;
