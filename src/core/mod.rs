@@ -25,4 +25,5 @@ pub mod skew;
 pub mod stamp;
 pub mod status;
 pub mod time;
+pub mod window;
 pub mod zone;

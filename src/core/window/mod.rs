@@ -1,0 +1,17 @@
+//! Event-time windows on the gateway, with the semantics of Apache Flink.
+//!
+//! Reading order:
+//!
+//! 1. [`spec`]: what a configuration asks for. [`result`]: what comes out.
+//! 2. [`watermark`]: how far event time has come, over several sources.
+//! 3. [`assign`]: a time -> its windows. [`aggregate`]: what a window computes.
+//! 4. [`operator`]: panes, firings, lateness, cleanup.
+//!
+//! A window is a pure function of what it is given, in order: the same journal
+//! yields the same results with the same revision numbers.
+
+pub mod result;
+pub mod spec;
+
+pub use result::{Coverage, LateReading, LateReason, Number, ResultStatus, WindowResult};
+pub use spec::{Aggregate, Kind, LatePolicy, WindowSpec};
