@@ -23,7 +23,7 @@ impl Agent {
         }
         let Batch { source, arrival, readings, refused, receipt } = batch;
         let settings = self.source_settings(&source);
-        let clock = self.clock.reading(now);
+        let (clock, clock_flags) = self.clock.reading_at(&arrival, now);
         let mut tally = Tally::default();
         let mut refusals = refused;
         let mut source_clock = self.source_clocks.remove(&source).unwrap_or_default();
@@ -35,7 +35,12 @@ impl Agent {
                 effects.push(Effect::Notice(Notice::DeviceClockStep { source, delta }));
             }
             match stamped.verdict {
-                Verdict::Stamp(stamp) => self.number(now, &source, reading, stamp, &mut tally),
+                Verdict::Stamp(mut stamp) => {
+                    if !is_by_device(&stamp) {
+                        stamp.flags = stamp.flags.with(clock_flags);
+                    }
+                    self.number(now, &source, reading, stamp, &mut tally);
+                }
                 Verdict::Quarantine { flags: _, reason } => {
                     refusals.push(refusal(&source, arrival.ingest, &reading, reason));
                 }
@@ -201,12 +206,15 @@ impl Agent {
     }
 }
 
+fn is_by_device(stamp: &Stamp) -> bool {
+    matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected)
+}
+
 /// The event time that a stamp vouches for. A clock that nobody vouches for, a
 /// stamp from the future and one of a device that never was set move nothing,
 /// and none moves beyond the arrival.
 fn moves_frontier(stamp: &Stamp) -> Option<EventTime> {
-    let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
-    let is_plausible = !is_device || stamp::is_plausible(stamp.flags);
+    let is_plausible = !is_by_device(stamp) || stamp::is_plausible(stamp.flags);
     let is_known = stamp.state.is_trusted() && is_plausible;
     is_known.then(|| stamp.event_time.min(stamp.ingest_time.as_event_time()))
 }

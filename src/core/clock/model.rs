@@ -16,8 +16,9 @@ use super::{
     Vouch, drift,
 };
 use crate::core::id::{BootId, Offset, SourceId};
+use crate::core::reading::{Arrival, Flags};
 use crate::core::seam::{ClockLedger, Now};
-use crate::core::time::{MaxError, Span, TimebaseId, Uptime};
+use crate::core::time::{IngestTime, MaxError, Span, TimebaseId, Uptime};
 
 /// A sample of facts is expected so often.
 const POLL_NS: u64 = 1_000_000_000;
@@ -27,6 +28,10 @@ const FACTS_STALE_NS: u64 = 5 * POLL_NS;
 const SUSPEND_ERROR_NS: u64 = 1_000_000_000;
 /// Above this a daemon is steering hard: worth an event.
 const FAST_SLEW_PPM: f64 = 500.0;
+/// One UTC day.
+const DAY_NS: i64 = 86_400_000_000_000;
+/// One second.
+const SECOND_NS: i64 = 1_000_000_000;
 /// Events kept for the status.
 const EVENTS_KEPT: usize = 16;
 
@@ -101,6 +106,8 @@ pub struct ClockModel {
     /// The kernel has forgotten its daemon since the step, as it must.
     is_cleared: bool,
     vouched: Option<Anchor>,
+    /// The clock before the last step, and when that was.
+    before_step: Option<(ClockReading, Uptime)>,
     synchronized_since: Option<Uptime>,
     lost_at: Uptime,
     is_slewing: bool,
@@ -133,6 +140,7 @@ impl ClockModel {
             is_stepped: false,
             is_cleared: false,
             vouched: None,
+            before_step: None,
             synchronized_since: None,
             lost_at: Uptime::from_ns(0),
             is_slewing: false,
@@ -177,21 +185,20 @@ impl ClockModel {
         if *now == self.last {
             return;
         }
-        let known_ns = self.boot().wall_offset_ns;
-        let base = Now { mono: self.last.mono, ..self.last };
+        // Steps are told against the last known difference of wall and boot time:
+        // many small ones add up.
+        let wall_ns = self.boot().wall_offset_ns.wrapping_add(self.last.mono.ns() as i64);
+        let before = Now { wall: IngestTime::from_unix_ns(wall_ns), ..self.last };
         let leap = self.leap();
-        for change in detect::changes(&base, now, (leap, leap), POLL_NS) {
+        for change in detect::changes(&before, now, (leap, leap), POLL_NS) {
             match change {
                 Change::Suspend(by) => self.suspended(by, now),
+                Change::Step(by) => self.stepped(by, now),
+                Change::Leap(by) => self.leaped(by, now),
                 Change::Stall(by) => {
                     self.happened(ClockEventKind::Stall(by), self.found.quality.state, now);
                 }
-                // Judged against the known difference, below: small steps add up.
-                Change::Step(_) | Change::Leap(_) => {}
             }
-        }
-        if let Some(by) = detect::step_between(known_ns, self.last.span_ns, now) {
-            self.jumped(by, now);
         }
         self.boot_mut().last_up = now.uptime();
         self.last = *now;
@@ -230,6 +237,36 @@ impl ClockModel {
         self.found = Found { quality: self.judge(now), at: now.uptime(), has_facts: true };
         self.synchronized_since.get_or_insert(now.uptime());
         self.happened(ClockEventKind::Vouched, before, now);
+    }
+
+    /// The clock as it was at an arrival, and what is to be known about it. What
+    /// came in just before a step belongs to the clock before it.
+    pub fn reading_at(&self, arrival: &Arrival, now: &Now) -> (ClockReading, Flags) {
+        let current = self.reading(now);
+        let less_up = |wall: IngestTime, up: Uptime| wall.unix_ns().wrapping_sub(up.ns() as i64);
+        let moved_ns =
+            less_up(now.wall, now.uptime()).wrapping_sub(less_up(arrival.ingest, arrival.uptime));
+        // Slewing moves it too, while a batch waits.
+        let waited_ns = now.uptime().since_ns(arrival.uptime);
+        let slack_ns = detect::STEP_MIN_NS.unsigned_abs().saturating_add(waited_ns / 10);
+        if moved_ns.unsigned_abs() < slack_ns {
+            return (current, self.leap_flag(arrival.ingest));
+        }
+        let before = self.before_step.filter(|(_, up)| arrival.uptime <= *up);
+        (before.map_or(current, |(reading, _)| reading), Flags::STEP_NEAR)
+    }
+
+    /// In the second before and after a leap second, and in it, wall time is not
+    /// what it seems.
+    fn leap_flag(&self, wall: IngestTime) -> Flags {
+        let into_day_ns = wall.unix_ns().rem_euclid(DAY_NS);
+        let is_near = match self.leap() {
+            Leap::None => false,
+            Leap::InsertPending | Leap::DeletePending => into_day_ns >= DAY_NS - SECOND_NS,
+            Leap::InProgress => true,
+            Leap::JustDone => into_day_ns < SECOND_NS,
+        };
+        if is_near { Flags::LEAP } else { Flags::NONE }
     }
 
     /// The clock as it is at this look.
@@ -335,20 +372,19 @@ impl ClockModel {
         self.facts.kernel.map_or(Leap::None, |kernel| kernel.judge().leap)
     }
 
-    fn jumped(&mut self, by: Span, now: &Now) {
-        let leap = self.leap();
-        let is_second = (by.ns().saturating_abs() - 1_000_000_000).abs() < detect::STEP_MIN_NS;
-        if is_second && leap != Leap::None {
-            self.boot_mut().wall_offset_ns = now.wall_offset_ns();
-            self.timebase = TimebaseId(self.timebase.0 + 1);
-            self.revision += 1;
-            return self.happened(ClockEventKind::Leap(by), self.found.quality.state, now);
-        }
-        self.stepped(by, now);
+    /// A leap second is no loss of the clock, but wall time came twice, or not.
+    fn leaped(&mut self, by: Span, now: &Now) {
+        self.before_step = Some((self.reading(now), now.uptime()));
+        self.boot_mut().wall_offset_ns = now.wall_offset_ns();
+        self.timebase = TimebaseId(self.timebase.0 + 1);
+        self.revision += 1;
+        self.happened(ClockEventKind::Leap(by), self.found.quality.state, now);
     }
 
     fn stepped(&mut self, by: Span, now: &Now) {
-        let before = self.reading(now).state;
+        let reading = self.reading(now);
+        let before = reading.state;
+        self.before_step = Some((reading, now.uptime()));
         self.boot_mut().wall_offset_ns = now.wall_offset_ns();
         self.timebase = TimebaseId(self.timebase.0 + 1);
         self.is_stepped = true;
@@ -452,3 +488,7 @@ impl ClockModel {
         self.events.push(event);
     }
 }
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;
