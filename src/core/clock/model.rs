@@ -158,6 +158,9 @@ impl ClockModel {
         // Was it set while nobody looked?
         if let Some(by) = detect::step_between(boot.wall_offset_ns, 0, now) {
             self.stepped(by, now);
+            // The kernel forgot its daemon at that step: whatever bound it gives
+            // from the first sample on is of after it.
+            self.is_cleared = true;
         }
     }
 

@@ -52,8 +52,11 @@ impl Timeline {
     fn retime(&self, first: &FirstStamp) -> (Retimed, Origin, ClockSource, ClockState) {
         match self {
             Timeline::Anchored(anchored) => {
-                let known = ClockState::Synchronized;
-                (anchored.retime(first), Origin::Restamped, anchored.source, known)
+                // Beyond the last anchor the crystal alone carries the time: its
+                // bound holds, but nobody has vouched for the clock since.
+                let is_known_since = anchored.anchors.iter().any(|anchor| anchor.up >= first.up);
+                let state = if is_known_since { ClockState::Synchronized } else { first.state };
+                (anchored.retime(first), Origin::Restamped, anchored.source, state)
             }
             Timeline::Bounded(bounded) => {
                 let unknown = ClockState::Unsynchronized;

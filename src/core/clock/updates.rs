@@ -11,6 +11,7 @@ pub struct Updates {
     last_max_error_us: Option<(i64, Uptime)>,
     last: Option<(Uptime, u64)>,
     intervals_ns: Vec<u64>,
+    is_new: bool,
 }
 
 impl Updates {
@@ -18,8 +19,15 @@ impl Updates {
     /// explains. One tick of slack: the kernel adds to it after the second's
     /// boundary.
     pub fn saw(&mut self, kernel: &KernelClock, up: Uptime) {
-        let verdict = kernel.judge();
         let before = self.last_max_error_us.replace((kernel.max_error_us, up));
+        let known = self.last;
+        self.note(kernel, before, up);
+        // What was there at the first sample may be old.
+        self.is_new = before.is_some() && self.last.is_some() && self.last != known;
+    }
+
+    fn note(&mut self, kernel: &KernelClock, before: Option<(i64, Uptime)>, up: Uptime) {
+        let verdict = kernel.judge();
         let Some(error_ns) = verdict.error_ns else {
             self.last = None;
             return;
@@ -50,10 +58,10 @@ impl Updates {
         self.last = Some((at, error_ns));
     }
 
-    /// Whether the newest sample was an update.
+    /// Whether the newest sample showed an update that came after the sample
+    /// before it: a kernel that has just been given a bound has had one too.
     pub fn is_new(&self) -> bool {
-        let sampled = self.last_max_error_us.map(|(_, up)| up);
-        self.intervals_ns.last().is_some() && self.last.map(|(at, _)| at) == sampled
+        self.is_new
     }
 
     /// What is known of them at `up`.
