@@ -75,3 +75,42 @@ impl Updates {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After each sample, a second apart: whether it showed an update.
+    fn news(samples: &[(i64, i64)]) -> Vec<bool> {
+        let mut updates = Updates::default();
+        let seconds = (1..).map(|second| Uptime::from_ns(second * 1_000_000_000));
+        let shown = samples.iter().zip(seconds).map(|((max_error_us, est_error_us), up)| {
+            let kernel = KernelClock {
+                code: 0,
+                status: 0x2001,
+                max_error_us: *max_error_us,
+                est_error_us: *est_error_us,
+                offset: 0,
+                freq: 0,
+                tick: 10_000,
+                tai: 37,
+            };
+            updates.saw(&kernel, up);
+            updates.is_new()
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn a_bound_that_was_there_at_the_first_sample_may_be_old_and_later_ones_are_new() {
+        assert_eq!(news(&[(9_776, 100), (10_276, 100), (9_800, 100)]), [false, false, true]);
+    }
+
+    #[test]
+    fn a_kernel_that_has_just_been_given_a_bound_has_had_an_update() {
+        let capped = (16_000_000, 16_000_000);
+        assert_eq!(news(&[capped, (9_776, 100), (10_276, 100)]), [false, true, false]);
+        // timesyncd writes zero; it has grown by the time of the sample.
+        assert_eq!(news(&[capped, (500, 0), (1_000, 0), (500, 0)]), [false, true, false, true]);
+    }
+}
