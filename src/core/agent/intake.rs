@@ -23,7 +23,7 @@ impl Agent {
         }
         let Batch { source, arrival, readings, refused, receipt } = batch;
         let settings = self.source_settings(&source);
-        let clock = self.clock.reading(now);
+        let (clock, arrival) = self.clock.at_arrival(&arrival, now);
         let mut tally = Tally::default();
         let mut refusals = refused;
         let mut source_clock = self.source_clocks.remove(&source).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The clock over time: every look and every sample of facts goes in, quality,
 //! anchors and events come out.
 
+mod arrival;
 mod judging;
 
 use super::boots::{self, Boot};
@@ -103,6 +104,8 @@ pub struct ClockModel {
     vouched: Option<Anchor>,
     synchronized_since: Option<Uptime>,
     lost_at: Uptime,
+    /// When it was last set, as far as was seen.
+    set_at: Option<Uptime>,
     is_slewing: bool,
     suspends: u64,
     events: Vec<ClockEvent>,
@@ -135,6 +138,7 @@ impl ClockModel {
             vouched: None,
             synchronized_since: None,
             lost_at: Uptime::from_ns(0),
+            set_at: None,
             is_slewing: false,
             suspends: 0,
             events: Vec::new(),
@@ -354,6 +358,7 @@ impl ClockModel {
         let before = self.reading(now).state;
         self.boot_mut().wall_offset_ns = now.wall_offset_ns();
         self.timebase = TimebaseId(self.timebase.0 + 1);
+        self.set_at = Some(now.uptime());
         self.is_stepped = true;
         self.is_cleared = false;
         self.vouched = None;
