@@ -1,5 +1,4 @@
 //! What holds for every timeline, seal and correction.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
 use tidegate::core::clock::seal::{Seal, Timeline};

@@ -5,6 +5,7 @@
 mod support;
 
 mod agent;
+mod clock;
 mod json;
 mod ops;
 mod time;

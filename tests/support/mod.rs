@@ -8,4 +8,5 @@ pub(crate) mod feeder;
 pub(crate) mod packet;
 pub(crate) mod process;
 pub(crate) mod script;
+pub(crate) mod shim;
 pub(crate) mod subscriber;

@@ -1,6 +1,7 @@
 //! The clock over time: every look and every sample of facts goes in, quality,
 //! anchors and events come out.
 
+mod arrival;
 mod judging;
 
 use super::boots::{self, Boot};
@@ -16,7 +17,6 @@ use super::{
     Vouch, drift,
 };
 use crate::core::id::{BootId, Offset, SourceId};
-use crate::core::reading::{Arrival, Flags};
 use crate::core::seam::{ClockLedger, Now};
 use crate::core::time::{IngestTime, MaxError, Span, TimebaseId, Uptime};
 
@@ -28,10 +28,8 @@ const FACTS_STALE_NS: u64 = 5 * POLL_NS;
 const SUSPEND_ERROR_NS: u64 = 1_000_000_000;
 /// Above this a daemon is steering hard: worth an event.
 const FAST_SLEW_PPM: f64 = 500.0;
-/// One UTC day.
-const DAY_NS: i64 = 86_400_000_000_000;
-/// One second.
-const SECOND_NS: i64 = 1_000_000_000;
+/// Steps whose clock before is remembered, for what waited meanwhile.
+const STEPS_KEPT: usize = 8;
 /// Events kept for the status.
 const EVENTS_KEPT: usize = 16;
 
@@ -106,8 +104,8 @@ pub struct ClockModel {
     /// The kernel has forgotten its daemon since the step, as it must.
     is_cleared: bool,
     vouched: Option<Anchor>,
-    /// The clock before the last step, and when that was.
-    before_step: Option<(ClockReading, Uptime)>,
+    /// The clock before each of the last steps, and when that was.
+    before_steps: Vec<(ClockReading, Uptime)>,
     synchronized_since: Option<Uptime>,
     lost_at: Uptime,
     is_slewing: bool,
@@ -140,7 +138,7 @@ impl ClockModel {
             is_stepped: false,
             is_cleared: false,
             vouched: None,
-            before_step: None,
+            before_steps: Vec::new(),
             synchronized_since: None,
             lost_at: Uptime::from_ns(0),
             is_slewing: false,
@@ -166,6 +164,9 @@ impl ClockModel {
         // Was it set while nobody looked?
         if let Some(by) = detect::step_between(boot.wall_offset_ns, 0, now) {
             self.stepped(by, now);
+            // The kernel forgot its daemon at that step: whatever bound it gives
+            // from the first sample on is of after it.
+            self.is_cleared = true;
         }
     }
 
@@ -237,36 +238,6 @@ impl ClockModel {
         self.found = Found { quality: self.judge(now), at: now.uptime(), has_facts: true };
         self.synchronized_since.get_or_insert(now.uptime());
         self.happened(ClockEventKind::Vouched, before, now);
-    }
-
-    /// The clock as it was at an arrival, and what is to be known about it. What
-    /// came in just before a step belongs to the clock before it.
-    pub fn reading_at(&self, arrival: &Arrival, now: &Now) -> (ClockReading, Flags) {
-        let current = self.reading(now);
-        let less_up = |wall: IngestTime, up: Uptime| wall.unix_ns().wrapping_sub(up.ns() as i64);
-        let moved_ns =
-            less_up(now.wall, now.uptime()).wrapping_sub(less_up(arrival.ingest, arrival.uptime));
-        // Slewing moves it too, while a batch waits.
-        let waited_ns = now.uptime().since_ns(arrival.uptime);
-        let slack_ns = detect::STEP_MIN_NS.unsigned_abs().saturating_add(waited_ns / 10);
-        if moved_ns.unsigned_abs() < slack_ns {
-            return (current, self.leap_flag(arrival.ingest));
-        }
-        let before = self.before_step.filter(|(_, up)| arrival.uptime <= *up);
-        (before.map_or(current, |(reading, _)| reading), Flags::STEP_NEAR)
-    }
-
-    /// In the second before and after a leap second, and in it, wall time is not
-    /// what it seems.
-    fn leap_flag(&self, wall: IngestTime) -> Flags {
-        let into_day_ns = wall.unix_ns().rem_euclid(DAY_NS);
-        let is_near = match self.leap() {
-            Leap::None => false,
-            Leap::InsertPending | Leap::DeletePending => into_day_ns >= DAY_NS - SECOND_NS,
-            Leap::InProgress => true,
-            Leap::JustDone => into_day_ns < SECOND_NS,
-        };
-        if is_near { Flags::LEAP } else { Flags::NONE }
     }
 
     /// The clock as it is at this look.
@@ -372,9 +343,16 @@ impl ClockModel {
         self.facts.kernel.map_or(Leap::None, |kernel| kernel.judge().leap)
     }
 
+    fn remember(&mut self, before: ClockReading, up: Uptime) {
+        if self.before_steps.len() == STEPS_KEPT {
+            self.before_steps.remove(0);
+        }
+        self.before_steps.push((before, up));
+    }
+
     /// A leap second is no loss of the clock, but wall time came twice, or not.
     fn leaped(&mut self, by: Span, now: &Now) {
-        self.before_step = Some((self.reading(now), now.uptime()));
+        self.remember(self.reading(now), now.uptime());
         self.boot_mut().wall_offset_ns = now.wall_offset_ns();
         self.timebase = TimebaseId(self.timebase.0 + 1);
         self.revision += 1;
@@ -384,7 +362,7 @@ impl ClockModel {
     fn stepped(&mut self, by: Span, now: &Now) {
         let reading = self.reading(now);
         let before = reading.state;
-        self.before_step = Some((reading, now.uptime()));
+        self.remember(reading, now.uptime());
         self.boot_mut().wall_offset_ns = now.wall_offset_ns();
         self.timebase = TimebaseId(self.timebase.0 + 1);
         self.is_stepped = true;

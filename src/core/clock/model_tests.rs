@@ -1,5 +1,6 @@
 use super::*;
 use crate::core::clock::kernel::KernelClock;
+use crate::core::reading::{Arrival, Flags};
 use crate::core::time::MonoTime;
 
 const UTC_NS: i64 = 1_796_000_000_000_000_000;

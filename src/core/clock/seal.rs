@@ -52,8 +52,11 @@ impl Timeline {
     fn retime(&self, first: &FirstStamp) -> (Retimed, Origin, ClockSource, ClockState) {
         match self {
             Timeline::Anchored(anchored) => {
-                let known = ClockState::Synchronized;
-                (anchored.retime(first), Origin::Restamped, anchored.source, known)
+                // Beyond the last anchor the crystal alone carries the time: its
+                // bound holds, but nobody has vouched for the clock since.
+                let is_known_since = anchored.anchors.iter().any(|anchor| anchor.up >= first.up);
+                let state = if is_known_since { ClockState::Synchronized } else { first.state };
+                (anchored.retime(first), Origin::Restamped, anchored.source, state)
             }
             Timeline::Bounded(bounded) => {
                 let unknown = ClockState::Unsynchronized;
@@ -115,4 +118,26 @@ fn retime(stamp: &mut Stamp, timeline: &Timeline) {
     stamp.event_time = EventTime::from_unix_ns(retimed.utc_ns) + latency;
     stamp.clock = source;
     stamp.state = state;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timeline::Anchor;
+    use super::*;
+
+    #[test]
+    fn a_time_beyond_the_last_anchor_is_not_called_synchronized() {
+        let anchor = |up| Anchor { up: Uptime::from_ns(up), utc_ns: 1_000, error_ns: 5 };
+        let anchored = Anchored { anchors: vec![anchor(10), anchor(20)], ..Anchored::default() };
+        let timeline = Timeline::Anchored(anchored);
+        let state_at = |up, state| {
+            let first = FirstStamp { up: Uptime::from_ns(up), wall_ns: 0, state, error_ns: None };
+            timeline.retime(&first).3
+        };
+        for state in [ClockState::Unsynchronized, ClockState::Stepped] {
+            assert_eq!(state_at(5, state), ClockState::Synchronized);
+            assert_eq!(state_at(20, state), ClockState::Synchronized);
+            assert_eq!(state_at(21, state), state);
+        }
+    }
 }

@@ -11,6 +11,7 @@ pub struct Updates {
     last_max_error_us: Option<(i64, Uptime)>,
     last: Option<(Uptime, u64)>,
     intervals_ns: Vec<u64>,
+    is_new: bool,
 }
 
 impl Updates {
@@ -18,8 +19,15 @@ impl Updates {
     /// explains. One tick of slack: the kernel adds to it after the second's
     /// boundary.
     pub fn saw(&mut self, kernel: &KernelClock, up: Uptime) {
-        let verdict = kernel.judge();
         let before = self.last_max_error_us.replace((kernel.max_error_us, up));
+        let known = self.last;
+        self.note(kernel, before, up);
+        // What was there at the first sample may be old.
+        self.is_new = before.is_some() && self.last.is_some() && self.last != known;
+    }
+
+    fn note(&mut self, kernel: &KernelClock, before: Option<(i64, Uptime)>, up: Uptime) {
+        let verdict = kernel.judge();
         let Some(error_ns) = verdict.error_ns else {
             self.last = None;
             return;
@@ -50,10 +58,10 @@ impl Updates {
         self.last = Some((at, error_ns));
     }
 
-    /// Whether the newest sample was an update.
+    /// Whether the newest sample showed an update that came after the sample
+    /// before it: a kernel that has just been given a bound has had one too.
     pub fn is_new(&self) -> bool {
-        let sampled = self.last_max_error_us.map(|(_, up)| up);
-        self.intervals_ns.last().is_some() && self.last.map(|(at, _)| at) == sampled
+        self.is_new
     }
 
     /// What is known of them at `up`.
@@ -65,5 +73,44 @@ impl Updates {
             error_ns: self.last.map(|(_, error_ns)| error_ns),
             rate_ppb: kernel.map_or(0, KernelClock::rate_ppb),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After each sample, a second apart: whether it showed an update.
+    fn news(samples: &[(i64, i64)]) -> Vec<bool> {
+        let mut updates = Updates::default();
+        let seconds = (1..).map(|second| Uptime::from_ns(second * 1_000_000_000));
+        let shown = samples.iter().zip(seconds).map(|((max_error_us, est_error_us), up)| {
+            let kernel = KernelClock {
+                code: 0,
+                status: 0x2001,
+                max_error_us: *max_error_us,
+                est_error_us: *est_error_us,
+                offset: 0,
+                freq: 0,
+                tick: 10_000,
+                tai: 37,
+            };
+            updates.saw(&kernel, up);
+            updates.is_new()
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn a_bound_that_was_there_at_the_first_sample_may_be_old_and_later_ones_are_new() {
+        assert_eq!(news(&[(9_776, 100), (10_276, 100), (9_800, 100)]), [false, false, true]);
+    }
+
+    #[test]
+    fn a_kernel_that_has_just_been_given_a_bound_has_had_an_update() {
+        let capped = (16_000_000, 16_000_000);
+        assert_eq!(news(&[capped, (9_776, 100), (10_276, 100)]), [false, true, false]);
+        // timesyncd writes zero; it has grown by the time of the sample.
+        assert_eq!(news(&[capped, (500, 0), (1_000, 0), (500, 0)]), [false, true, false, true]);
     }
 }

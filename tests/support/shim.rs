@@ -1,0 +1,87 @@
+//! The agent under a clock of the test's own: `tests/data/clock_shim.c`,
+//! preloaded, answers for the wall clock and for the kernel's word on it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::process::Process;
+
+/// What `adjtimex` says of a clock that nobody vouches for.
+pub(crate) const SATURATED: &str = "5 64 16000000 16000000 0 0 10000 0";
+/// By chronyd with `rtcsync`: within 9,876 us.
+pub(crate) const VOUCHED: &str = "0 8193 9776 100 0 0 10000 37";
+
+/// The compiled shim and the file that it reads.
+pub(crate) struct FakeClock {
+    library: PathBuf,
+    file: PathBuf,
+}
+
+impl FakeClock {
+    /// Compiles the shim into `folder`; `None`, and said so, where there is no C
+    /// compiler. Where there must be one (`TIDEGATE_REQUIRE_CC`), that is a failure.
+    pub(crate) fn build(folder: &Path, test: &str) -> Option<Self> {
+        let library = folder.join("clock_shim.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/clock_shim.c");
+        let compiler = Command::new("cc")
+            .args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
+            .args([&library, &source])
+            .arg("-ldl")
+            .output();
+        match compiler {
+            Ok(output) => {
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                Some(Self { library, file: folder.join("clock") })
+            }
+            Err(error) => {
+                #[expect(clippy::disallowed_methods, reason = "CI says that a skip is a failure")]
+                let is_required = std::env::var_os("TIDEGATE_REQUIRE_CC").is_some();
+                assert!(!is_required, "a C compiler is required: cc: {error}");
+                skip(test);
+                None
+            }
+        }
+    }
+
+    /// Sets the wall clock to the true time and so much, and the kernel's word
+    /// on it, in one step.
+    pub(crate) fn set(&self, ahead_ns: i64, kernel: &str) {
+        let beside = self.file.with_extension("new");
+        std::fs::write(&beside, format!("{ahead_ns}\n{kernel}\n")).unwrap();
+        std::fs::rename(&beside, &self.file).unwrap();
+    }
+
+    /// The agent under this clock; its log is appended to `log`.
+    pub(crate) fn agent(&self, config: &Path, log: &Path) -> Process {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["run", "-c"])
+            .arg(config)
+            .env("LD_PRELOAD", &self.library)
+            .env("CLOCK_SHIM_FILE", &self.file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Process(child)
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a skip is said, not silent")]
+fn skip(test: &str) {
+    println!("{test}: skipped, there is no C compiler");
+}
+
+/// The true time, in nanoseconds since the UNIX epoch.
+#[expect(clippy::disallowed_methods, reason = "the truth that the agent's stamps are held against")]
+pub(crate) fn truth_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_nanos()).unwrap()
+}
+
+/// How far ahead a clock is that shows `unix_s` now.
+pub(crate) fn showing(unix_s: i64) -> i64 {
+    unix_s * 1_000_000_000 - truth_ns()
+}
