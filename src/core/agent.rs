@@ -16,7 +16,7 @@ use super::rate::Rate;
 use super::reading::{Entry, GapReason, GapRecord};
 use super::seam::{
     Damage, DownCause, Effect, Input, LinkCommand, LinkEvent, LinkStatus, Meta, Missing, Notice,
-    Now, Outcome, Publish, PublishBody, Recovered, StoreEvent,
+    Now, Outcome, Publish, PublishBody, Purpose, Recovered, StoreEvent,
 };
 use super::skew::SourceClock;
 use super::time::{MonoTime, Span};
@@ -24,15 +24,20 @@ use super::time::{MonoTime, Span};
 pub use super::settings::{
     OnAmbiguousTime, OnBadTime, OnNonexistentTime, Settings, SourceSettings, WhenFull,
 };
+pub use windows::Counts;
+
 pub use super::status::{LinkState, SourceStatus, Status};
 
 mod delivery;
+mod feeding;
 mod intake;
 mod report;
 mod space;
 mod timing;
+mod windows;
 
 use timing::Timing;
+use windows::Windows;
 
 /// How long acknowledgements may wait for a commit of their own.
 const META_INTERVAL: Span = Span::from_secs(1);
@@ -58,6 +63,7 @@ pub struct Agent {
     unsaved_since: Option<MonoTime>,
     clock: ClockModel,
     timing: Timing,
+    windows: Windows,
     drain: Option<Drain>,
     ages: Ages,
     accept_rate: Rate,
@@ -104,7 +110,10 @@ impl Agent {
             when_full: settings.when_full,
         };
         let clock = ClockModel::new(settings.clock, boot_facts, &meta.clock, recovered.next, now);
-        let timing = Timing::open(&meta, recovered.next);
+        let timing = Timing::open(&meta, recovered.next, settings.clock.floor_ns);
+        let checkpoint = recovered.checkpoint.as_deref();
+        let windows =
+            Windows::open(&settings, checkpoint, &meta, recovered.next, now, effects);
         let first_kept = recovered.segments.first().map_or(recovered.next, |segment| segment.first);
         let frontier = meta.frontier.max(meta.start);
         let done = RangeSet::new(frontier.0, meta.done.iter().map(|(first, end)| (first.0, end.0)));
@@ -121,6 +130,7 @@ impl Agent {
             unsaved_since: None,
             clock,
             timing,
+            windows,
             drain: None,
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
@@ -162,17 +172,23 @@ impl Agent {
     pub fn end_turn(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         self.watch_clock(now, effects);
         self.correct_if_due(now, effects);
+        self.watch_silence(now);
         self.watch_space(now, effects);
         self.commit_if_due(now, effects);
         self.drive_link(now, effects);
         self.publish(now, effects);
+        if let Some(fetch) = self.windows.fetch() {
+            effects.push(Effect::Fetch(fetch));
+        }
         self.stop_if_settled(now, effects);
     }
 
     /// Whether more readings may be handed in. While false the driver leaves
     /// them in the sources' queue, and sources wait.
     pub fn accepts_readings(&self) -> bool {
-        !self.pending.is_full() && self.buffer.admission() != Admission::Wait
+        !self.windows.is_replaying()
+            && !self.pending.is_full()
+            && self.buffer.admission() != Admission::Wait
     }
 
     /// When [`Agent::end_turn`] must be called again at the latest, whatever
@@ -190,7 +206,7 @@ impl Agent {
         let ack = ack.map(|sent| sent + self.settings.ack_timeout);
         let connect = self.connection.next_deadline().filter(|_| self.stop.is_none());
         let held = self.forward.next_deadline().filter(|_| self.connection.is_up());
-        [commit, ack, connect, held, self.frontier_deadline(), self.seal_deadline()]
+        [commit, ack, connect, held, self.frontier_deadline(), self.seal_deadline(), self.windows.next_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -220,6 +236,15 @@ impl Agent {
                         reason,
                         retry_in,
                     }));
+                }
+            }
+            StoreEvent::Fetched(fetched) if fetched.purpose == Purpose::Replay => {
+                self.replayed(now, fetched, effects);
+            }
+            StoreEvent::Checkpointed { error } => {
+                self.windows.written(error.is_none());
+                if let Some(reason) = error {
+                    effects.push(Effect::Notice(Notice::CheckpointFailed { reason }));
                 }
             }
             StoreEvent::Fetched(mut fetched) => {

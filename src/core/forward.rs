@@ -18,7 +18,7 @@ use super::limits::{
 };
 use super::rangeset::RangeSet;
 use super::reading::Entry;
-use super::seam::{Fetch, Fetched};
+use super::seam::{Fetch, Fetched, Purpose};
 use super::time::{MonoTime, Span};
 
 /// First and greatest wait of a held source.
@@ -47,6 +47,17 @@ struct Held {
     attempts: u32,
     retry_at: MonoTime,
     is_probing: bool,
+}
+
+/// What is to become of an entry at the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes out.
+    Send,
+    /// It may not go yet.
+    Wait,
+    /// It never goes out: it is for this gateway alone, and done with.
+    Stay,
 }
 
 /// What a PUBACK means.
@@ -189,13 +200,13 @@ impl Forward {
         self.launch(Item::Control, now)
     }
 
-    /// The next entry to publish, if one is ready, there is room and `may_go`
-    /// lets it; what may not go yet stays at the head and keeps the others
-    /// waiting, for the first sight of every number is in order.
+    /// The next entry to publish, if one is ready, there is room and `fate` lets
+    /// it; what may not go yet stays at the head and keeps the others waiting,
+    /// for the first sight of every number is in order.
     pub fn take(
         &mut self,
         now: MonoTime,
-        may_go: impl FnOnce(Offset, &Entry) -> bool,
+        mut fate: impl FnMut(Offset, &Entry) -> Fate,
     ) -> Option<(PublishId, Offset, Entry)> {
         while self.has_slot() {
             let (offset, entry) = self.ready.front()?;
@@ -203,8 +214,15 @@ impl Forward {
                 self.ready.pop_front();
                 continue;
             }
-            if !may_go(*offset, entry) {
-                return None;
+            match fate(*offset, entry) {
+                Fate::Send => {}
+                Fate::Wait => return None,
+                Fate::Stay => {
+                    let offset = *offset;
+                    self.ready.pop_front();
+                    self.finish(offset, offset.plus(1));
+                    continue;
+                }
             }
             let (offset, entry) = self.ready.pop_front()?;
             self.inflight_offsets.insert(offset);
@@ -223,7 +241,7 @@ impl Forward {
         }
         self.ready_end = from;
         self.fetching = Some(from);
-        Some(Fetch { from, entries_max: FETCH_ENTRIES_MAX, bytes_max: FETCH_BYTES_MAX })
+        Some(Fetch { purpose: Purpose::Forward, from, entries_max: FETCH_ENTRIES_MAX, bytes_max: FETCH_BYTES_MAX })
     }
 
     /// The answer came. False when the cursor has moved meanwhile and it was

@@ -1,5 +1,7 @@
 //! What the core reports for logs and metrics.
 
+use std::sync::Arc;
+
 use super::clock::{ClockEvent, Correction};
 use super::id::{Epoch, SourceId};
 use super::reading::GapRecord;
@@ -159,6 +161,23 @@ pub enum Notice {
     },
     /// Something happened to the wall clock.
     Clock(ClockEvent),
+    /// Windows could not go on where they were, or not exactly.
+    WindowsRestarted {
+        /// Which; `None`: all of them.
+        window: Option<Arc<str>>,
+        /// Why.
+        reason: String,
+    },
+    /// A replay of the journal came to other results than the journal holds.
+    ReplayDiffers {
+        /// How many.
+        differences: u64,
+    },
+    /// A checkpoint of the windows could not be written.
+    CheckpointFailed {
+        /// Why.
+        reason: String,
+    },
     /// Readings that had left under a bad clock get a correction.
     Corrected(Correction),
 }

@@ -11,6 +11,7 @@ use super::clock::{Boot, ClockFacts, ClockState, Seal, SentStretch, Vouch};
 use super::id::{BootId, CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
 use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Refusal};
 use super::time::{EventTime, IngestTime, MonoTime, TimebaseId, Uptime};
+use super::window::{LateReading, WindowResult};
 
 pub use super::notice::{FullCause, Notice};
 
@@ -100,6 +101,11 @@ pub enum StoreEvent {
     },
     /// The answer to [`Effect::Fetch`].
     Fetched(Fetched),
+    /// A checkpoint of the windows is on disk, or could not be written.
+    Checkpointed {
+        /// Why not.
+        error: Option<String>,
+    },
     /// A segment's folder is gone.
     Removed {
         /// Which.
@@ -112,6 +118,8 @@ pub enum StoreEvent {
 /// Entries read back from the journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetched {
+    /// Who asked.
+    pub purpose: Purpose,
     /// The offset that was asked for.
     pub from: Offset,
     /// Entries with their offsets, ascending, none below `from`.
@@ -261,10 +269,24 @@ pub enum Effect {
     Remove(SegmentId),
     /// Something for the uplink.
     Link(LinkCommand),
+    /// Keep this checkpoint of the windows, in place of the one before. Not part
+    /// of a commit: losing it costs a longer replay.
+    Checkpoint(Arc<Vec<u8>>),
+    /// Show this on site: it is durable.
+    Show(Shown),
     /// Tell a source about its batch.
     Receipt(ReceiptId, Outcome),
     /// A fact for logs and metrics.
     Notice(Notice),
+}
+
+/// What windows have to say on site.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// A result.
+    Result(Arc<WindowResult>),
+    /// A reading that was too late.
+    Late(Arc<LateReading>),
 }
 
 /// One group commit.
@@ -303,6 +325,9 @@ pub struct Meta {
     /// Every entry below this offset has its final time, by its own stamp or by
     /// a seal.
     pub sealed: Offset,
+    /// Readings below this offset that got a better time have been given to the
+    /// windows with it.
+    pub retimed: Offset,
     /// The boot that wrote this, and how far it had come: a later boot began
     /// after it.
     pub alive: Option<(BootId, Uptime)>,
@@ -353,9 +378,20 @@ pub struct SourceMeta {
     pub newest_event: Option<EventTime>,
 }
 
+/// Who reads the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The forwarder, for the uplink.
+    Forward,
+    /// The windows, to go on where a checkpoint left them.
+    Replay,
+}
+
 /// A request to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
+    /// Who asks.
+    pub purpose: Purpose,
     /// Where to begin.
     pub from: Offset,
     /// At most so many entries.
@@ -452,6 +488,8 @@ pub struct Recovered {
     /// Segments and stretches that could not be read. Their offsets are below
     /// `next`.
     pub damaged: Vec<Damage>,
+    /// The newest checkpoint of the windows.
+    pub checkpoint: Option<Vec<u8>>,
     /// Why the numbering cannot be continued, if it cannot.
     pub broken_numbering: Option<String>,
     /// The disk.

@@ -1,9 +1,11 @@
 //! What the agent needs to know of the configuration.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::clock::ClockSettings;
 use super::id::SourceId;
+use super::window::WindowSpec;
 use super::time::{EventTime, Span};
 use super::zone::Zone;
 
@@ -30,6 +32,8 @@ pub struct Settings {
     pub frontier_interval: Span,
     /// How the clock is judged, and what waits for it.
     pub clock: ClockSettings,
+    /// The windows on site.
+    pub windows: Vec<Arc<WindowSpec>>,
     /// The configured sources.
     pub sources: BTreeMap<SourceId, SourceSettings>,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use super::agent::Counts;
 use super::clock::kernel::KernelVerdict;
 use super::clock::{ClockEvent, ClockFacts, ClockReading};
 use super::id::{Epoch, SourceId};
@@ -44,8 +45,27 @@ pub struct Status {
     pub ack_rate: f64,
     /// Readings accepted per second, over the last seconds.
     pub accept_rate: f64,
+    /// The windows on site, by name.
+    pub windows: BTreeMap<String, WindowStatus>,
     /// Sources whose readings the broker refuses, with its reason code.
     pub held: BTreeMap<SourceId, u8>,
+}
+
+/// One window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowStatus {
+    /// How far event time has come.
+    pub watermark: Option<EventTime>,
+    /// Windows that are open, over all series.
+    pub panes: usize,
+    /// Series with open windows.
+    pub series: usize,
+    /// What its state takes in memory, in bytes, about.
+    pub state_bytes: u64,
+    /// Sources that are silent and not waited for.
+    pub idle: Vec<SourceId>,
+    /// What it has done since this process started.
+    pub counts: Counts,
 }
 
 /// The clock as the agent sees it.

@@ -1,7 +1,7 @@
 //! Readings out: the link, publishes, acknowledgements, frontiers.
 
 use super::*;
-use crate::core::forward::Verdict;
+use crate::core::forward::{Fate, Verdict};
 use crate::core::reading::{Record, Refusal};
 use crate::core::seam::Frontier;
 use crate::core::time::EventTime;
@@ -170,11 +170,21 @@ impl Agent {
     fn publish_entries(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         self.timing.unblock();
         loop {
-            let timing = &mut self.timing;
-            let may_go = |offset, entry: &Entry| timing.may_go(offset, entry);
-            let Some((id, offset, mut entry)) = self.forward.take(now.mono, may_go) else { break };
-            if let Entry::Reading(record) = &mut entry {
-                self.timing.time(offset, record);
+            let (timing, windows) = (&mut self.timing, &self.windows);
+            let fate = |offset, entry: &Entry| {
+                if Self::stays_here(windows, entry) {
+                    Fate::Stay
+                } else if timing.may_go(offset, entry) {
+                    Fate::Send
+                } else {
+                    Fate::Wait
+                }
+            };
+            let Some((id, offset, mut entry)) = self.forward.take(now.mono, fate) else { break };
+            if let Entry::Reading(record) = &mut entry
+                && self.timing.time(offset, record)
+            {
+                self.give_retimed(now, offset, record);
             }
             let body = PublishBody::Entry(entry);
             effects.push(Effect::Link(LinkCommand::Publish(Publish { id, body })));

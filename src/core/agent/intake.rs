@@ -7,6 +7,7 @@ use crate::core::reading::{Origin, Reading, Record, Refusal, Stamp};
 use crate::core::seam::Batch;
 use crate::core::stamp::{self, Verdict};
 use crate::core::time::EventTime;
+use std::sync::Arc;
 
 /// What a batch brought, for its notices.
 #[derive(Default)]
@@ -97,9 +98,14 @@ impl Agent {
             stamp,
         };
         let is_open = seal::is_open(&record.stamp);
+        // Before it is moved away; what the windows say follows it in the journal.
+        let for_windows = (!self.windows.is_empty()).then(|| record.clone());
         let offset = self.pending.push(Entry::Reading(record), now.mono);
         if is_open {
             self.timing.opened(offset);
+        }
+        if let Some(record) = for_windows {
+            self.give_to_windows(now, &record);
         }
     }
 
@@ -138,6 +144,7 @@ impl Agent {
 
     pub(super) fn commit_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         if let Some(commit) = self.pending.retry(now.mono) {
+            self.windows.renumbered(commit.id);
             return effects.push(Effect::Commit(commit));
         }
         if self.pending.is_outstanding() || !self.is_commit_due(now.mono) {
@@ -145,7 +152,9 @@ impl Agent {
         }
         let meta = self.meta(now);
         self.unsaved_since = None;
-        effects.push(Effect::Commit(self.pending.commit(meta, now.mono)));
+        let commit = self.pending.commit(meta, now.mono);
+        self.windows.stage(commit.id, self.pending.next(), now.mono);
+        effects.push(Effect::Commit(commit));
     }
 
     fn is_commit_due(&self, now: MonoTime) -> bool {
@@ -163,7 +172,8 @@ impl Agent {
     fn meta(&mut self, now: &Now) -> Meta {
         let done = self.forward.done();
         let frontier = Offset(done.frontier());
-        self.start = self.start.max(self.buffer.trim_to(frontier));
+        let kept_from = frontier.min(self.windows.covered());
+        self.start = self.start.max(self.buffer.trim_to(kept_from));
         let mut meta = Meta {
             start: self.start,
             frontier,
@@ -172,6 +182,7 @@ impl Agent {
             ..Meta::default()
         };
         self.time_commit(now, &mut meta);
+        meta.retimed = self.windows.retimed;
         self.books.fill(&mut meta, |source, epoch| self.buffer.holds(source, epoch));
         meta
     }
@@ -183,6 +194,10 @@ impl Agent {
         self.durable = done.commit.first.plus(entries.len() as u64);
         self.books.committed(&done.commit.meta);
         self.timing.committed(&done.commit.meta);
+        if let Some(checkpoint) = self.windows.committed(id) {
+            effects.push(Effect::Checkpoint(Arc::new(checkpoint.encode())));
+        }
+        self.show(entries, effects);
         let event_times =
             entries.iter().filter_map(|entry| Some(entry.reading()?.stamp.event_time));
         if let Some(earliest) = event_times.min() {

@@ -46,6 +46,7 @@ impl Agent {
             oldest_inflight: self.forward.oldest_sent().map(|sent| now.mono.since(sent)),
             ack_rate: self.ack_rate.per_second(now.mono),
             accept_rate: self.accept_rate.per_second(now.mono),
+            windows: self.windows.status(),
             held: self.forward.held().map(|(source, code)| (source.clone(), code)).collect(),
         }
     }

@@ -41,10 +41,11 @@ pub(super) struct Timing {
     steps: (u64, u64),
     retimed: (u64, u64),
     next_round: Uptime,
+    floor_ns: i64,
 }
 
 impl Timing {
-    pub(super) fn open(meta: &Meta, next: Offset) -> Self {
+    pub(super) fn open(meta: &Meta, next: Offset, floor_ns: i64) -> Self {
         let sealed = meta.sealed.min(next);
         Self {
             sealed,
@@ -62,6 +63,7 @@ impl Timing {
             steps: (0, 0),
             retimed: (0, 0),
             next_round: Uptime::default(),
+            floor_ns,
         }
     }
 
@@ -86,16 +88,21 @@ impl Timing {
         may_go
     }
 
-    /// Gives a reading its final time, on its way out.
-    pub(super) fn time(&mut self, offset: Offset, record: &mut Record) {
+    /// Gives a reading its final time, on its way out. True when the first one
+    /// was none that windows could use, and this one is better.
+    pub(super) fn time(&mut self, offset: Offset, record: &mut Record) -> bool {
         if !seal::is_open(&record.stamp) {
-            return;
+            return false;
         }
+        let first = record.stamp;
         if let Some(seal) = self.seals.iter().find(|seal| seal.covers(offset)) {
             seal.apply(record);
         }
         match record.stamp.origin {
-            Origin::Restamped => self.retimed.0 += 1,
+            Origin::Restamped => {
+                self.retimed.0 += 1;
+                return !super::windows::may_enter(&first, self.floor_ns);
+            }
             Origin::Bounded => self.retimed.1 += 1,
             _ if !record.stamp.state.is_trusted() && record.stamp.max_error.is_none() => {
                 correct::note(&mut self.sent, record);
@@ -103,6 +110,7 @@ impl Timing {
             }
             _ => {}
         }
+        false
     }
 
     pub(super) fn is_commit_due(&self) -> bool {

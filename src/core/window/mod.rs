@@ -10,6 +10,8 @@
 //! A window is a pure function of what it is given, in order: the same journal
 //! yields the same results with the same revision numbers.
 
+pub mod checkpoint;
+pub mod glob;
 pub mod result;
 pub mod spec;
 

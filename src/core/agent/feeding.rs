@@ -1,0 +1,174 @@
+//! The windows as part of the agent: readings in, results out as entries, and
+//! the journal once more after a restart.
+
+use super::windows::{Expected, may_enter, moves_watermark};
+use super::*;
+use crate::core::reading::{IdleMark, Record};
+use crate::core::seam::{Fetched, Shown};
+use crate::core::window::operator::Output;
+use crate::core::window::{LateReading, LateReason, WindowResult};
+use std::sync::Arc;
+
+impl Agent {
+    /// Gives a reading that was just numbered to the windows.
+    pub(super) fn give_to_windows(&mut self, now: &Now, record: &Record) {
+        if self.windows.is_empty() || !may_enter(&record.stamp, self.settings.clock.floor_ns) {
+            return;
+        }
+        let outputs = self.offer_to_windows(record, now.mono);
+        self.tell(now, outputs, Some(record));
+    }
+
+    /// Gives a reading that has just got a better time to the windows, once.
+    pub(super) fn give_retimed(&mut self, now: &Now, offset: Offset, record: &Record) {
+        let is_new = offset >= self.windows.retimed;
+        self.windows.retimed = self.windows.retimed.max(offset.plus(1));
+        if !is_new || self.windows.is_empty() {
+            return;
+        }
+        self.pending.push(Entry::Retimed(record.clone()), now.mono);
+        let outputs = self.offer_to_windows(record, now.mono);
+        self.tell(now, outputs, Some(record));
+    }
+
+    fn offer_to_windows(&mut self, record: &Record, now: MonoTime) -> Vec<(usize, Output)> {
+        let limit = self.source_settings(&record.source).future_limit;
+        let moves = moves_watermark(&record.stamp, limit, self.settings.clock.floor_ns);
+        self.windows.offer(record, moves, now)
+    }
+
+    /// What the windows say becomes entries of the next commit; during a replay
+    /// it is held against the journal.
+    fn tell(&mut self, now: &Now, outputs: Vec<(usize, Output)>, record: Option<&Record>) {
+        for (slot, output) in outputs {
+            self.windows.count(slot, &output);
+            let expected = match output {
+                Output::Fired(firing) => Expected::Result(firing),
+                Output::Late(late) => {
+                    let Some(record) = record else { continue };
+                    let spec = self.windows.spec(slot);
+                    Expected::Late(LateReading {
+                        window: Arc::clone(&spec.name),
+                        version: spec.version,
+                        record: record.clone(),
+                        reason: LateReason::TooLate,
+                        watermark: late.watermark,
+                        window_end: late.window_end,
+                    })
+                }
+                Output::Cleared { .. } | Output::Between => continue,
+            };
+            if self.windows.is_replaying() {
+                self.windows.expect(slot, expected);
+            } else {
+                self.journal_told(now, slot, expected);
+            }
+        }
+    }
+
+    fn journal_told(&mut self, now: &Now, slot: usize, told: Expected) {
+        let entry = match told {
+            Expected::Late(late) => Entry::Late(late),
+            Expected::Result(firing) => {
+                let (source, spec) = self.windows.named(slot);
+                let seq = self.books.accept(&source);
+                Entry::Window(WindowResult {
+                    source,
+                    epoch: self.books.epoch(),
+                    seq,
+                    window: Arc::clone(&spec.name),
+                    version: spec.version,
+                    series: firing.series,
+                    start: firing.start,
+                    end: firing.end,
+                    timebase: firing.timebase,
+                    revision: firing.revision,
+                    status: firing.status,
+                    count: firing.count,
+                    values: firing.values,
+                    watermark: firing.watermark,
+                    coverage: firing.coverage,
+                    at: now.wall,
+                })
+            }
+        };
+        self.pending.push(entry, now.mono);
+    }
+
+    /// Sources that have fallen silent, and windows to be flushed.
+    pub(super) fn watch_silence(&mut self, now: &Now) {
+        if self.windows.is_replaying() {
+            return;
+        }
+        for mark in self.windows.silent(now) {
+            self.pending.push(Entry::Idle(mark.clone()), now.mono);
+            let outputs = self.windows.fall_silent(&mark);
+            self.tell(now, outputs, None);
+        }
+    }
+
+    /// A part of the journal, for the windows.
+    pub(super) fn replayed(&mut self, now: &Now, fetched: Fetched, effects: &mut Vec<Effect>) {
+        if !fetched.damaged.is_empty() {
+            let reason = "a part of the journal that they rest on cannot be read".to_owned();
+            effects.push(Effect::Notice(Notice::WindowsRestarted { window: None, reason }));
+        }
+        for (_, entry) in &fetched.entries {
+            self.replay(now, entry);
+        }
+        if !self.windows.advance(fetched.next) {
+            return;
+        }
+        // What was lost with the last commit is said now.
+        for (slot, told) in self.windows.end_replay(now.mono) {
+            self.journal_told(now, slot, told);
+        }
+        let differences = self.windows.differences;
+        if differences > 0 {
+            effects.push(Effect::Notice(Notice::ReplayDiffers { differences }));
+        }
+    }
+
+    fn replay(&mut self, now: &Now, entry: &Entry) {
+        match entry {
+            Entry::Reading(record) => self.give_to_windows(now, record),
+            Entry::Retimed(record) => {
+                let outputs = self.offer_to_windows(record, now.mono);
+                self.tell(now, outputs, Some(record));
+            }
+            Entry::Idle(mark) => self.replay_silence(now, mark),
+            Entry::Window(result) => self.windows.meet_result(result),
+            Entry::Late(late) => self.windows.meet_late(late),
+            Entry::Gap(_) | Entry::Correction(_) | Entry::Clock(_) => {}
+        }
+    }
+
+    fn replay_silence(&mut self, now: &Now, mark: &IdleMark) {
+        let outputs = self.windows.fall_silent(mark);
+        self.tell(now, outputs, None);
+    }
+
+    /// Results that are durable now are shown on site.
+    pub(super) fn show(&self, entries: &[Entry], effects: &mut Vec<Effect>) {
+        for entry in entries {
+            match entry {
+                Entry::Window(result) => {
+                    effects.push(Effect::Show(Shown::Result(Arc::new(result.clone()))));
+                }
+                Entry::Late(late) => {
+                    effects.push(Effect::Show(Shown::Late(Arc::new(late.clone()))));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the uplink never gets an entry: it is for this gateway alone.
+    pub(super) fn stays_here(windows: &super::windows::Windows, entry: &Entry) -> bool {
+        match entry {
+            Entry::Window(result) => !windows.goes_up(&result.window),
+            Entry::Late(late) => !windows.goes_up(&late.window),
+            other => other.is_internal(),
+        }
+    }
+}

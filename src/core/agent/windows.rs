@@ -1,0 +1,534 @@
+//! The windows on site: which readings they are given, what becomes of what they
+//! say, and how they go on after a restart.
+//!
+//! They are a function of the journal. Live, each reading is given to them as it
+//! is numbered, and their results become entries of the same commit. After a
+//! restart the journal is given to them again from the last checkpoint; results
+//! that it holds already are only compared.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::*;
+use crate::core::id::CommitId;
+use crate::core::reading::{IdleMark, Origin, Record, Series, Stamp};
+use crate::core::seam::{Fetch, Purpose};
+use crate::core::time::TimebaseId;
+use crate::core::window::checkpoint::{Checkpoint, WindowState};
+use crate::core::window::operator::{Firing, Input as Given, Operator, Output};
+use crate::core::limits;
+use crate::core::stamp::is_plausible;
+use crate::core::window::{
+    LateReading, Number, ResultStatus, WindowResult, WindowSpec, aggregate, glob,
+};
+
+/// Between two checkpoints.
+const CHECKPOINT_INTERVAL: Span = Span::from_secs(30);
+/// Series whose match is remembered, for each window.
+const MATCHES_MAX: usize = 16 * 1024;
+
+/// All windows of this gateway.
+#[derive(Clone, Debug)]
+pub(super) struct Windows {
+    slots: Vec<Slot>,
+    replay: Option<Replay>,
+    /// A durable checkpoint has everything below: it need not be replayed.
+    covered: Offset,
+    /// A checkpoint that waits for its commit, and one that is being written.
+    staged: Option<(CommitId, Checkpoint)>,
+    writing: Option<Offset>,
+    next_checkpoint: MonoTime,
+    is_changed: bool,
+    /// Retimed readings below have been given to the windows.
+    pub(super) retimed: Offset,
+    /// Results that a replay found different from the journal.
+    pub(super) differences: u64,
+}
+
+/// One window.
+#[derive(Clone, Debug)]
+struct Slot {
+    spec: Arc<WindowSpec>,
+    /// `window:NAME`.
+    source: SourceId,
+    operator: Operator,
+    matches: BTreeMap<usize, (Arc<Series>, bool)>,
+    /// Its sources, and when each was last heard.
+    heard: BTreeMap<SourceId, Heard>,
+    last_heard: MonoTime,
+    is_flushed: bool,
+    clock: Option<GatewayClock>,
+    /// What a replay computed and has not met in the journal yet.
+    expected: VecDeque<Expected>,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    at: MonoTime,
+    is_idle: bool,
+}
+
+/// The gateway's clock as the readings it stamped show it.
+#[derive(Clone, Copy, Debug)]
+struct GatewayClock {
+    stamped: TimebaseId,
+    wall_less_up_ns: i64,
+    /// The timebase that results carry: a new one only after a step back.
+    told: TimebaseId,
+}
+
+/// What a window says, before it is an entry.
+#[derive(Clone, Debug)]
+pub(super) enum Expected {
+    Result(Firing),
+    Late(LateReading),
+}
+
+/// What a window has done since this process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// First firings.
+    pub fired: u64,
+    /// Later revisions.
+    pub revised: u64,
+    /// Final markers.
+    pub finals: u64,
+    /// Retractions.
+    pub retracted: u64,
+    /// Readings that were too late.
+    pub too_late: u64,
+    /// Readings between two windows.
+    pub between: u64,
+}
+
+/// The journal is being given to the windows again.
+#[derive(Clone, Copy, Debug)]
+struct Replay {
+    next: Offset,
+    end: Offset,
+    is_fetching: bool,
+}
+
+impl Windows {
+    /// The windows of a configuration, as a checkpoint left them.
+    pub(super) fn open(
+        settings: &Settings,
+        checkpoint: Option<&[u8]>,
+        meta: &Meta,
+        next: Offset,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Self {
+        let known = checkpoint.map(Checkpoint::decode);
+        if let Some(Err(reason)) = &known {
+            let reason = reason.to_string();
+            effects.push(Effect::Notice(Notice::WindowsRestarted { window: None, reason }));
+        }
+        let known = known.and_then(Result::ok).filter(|known| known.through <= next);
+        let through = known.as_ref().map_or(next, |known| known.through);
+        let mut states: BTreeMap<String, WindowState> = BTreeMap::new();
+        for state in known.into_iter().flat_map(|known| known.windows) {
+            states.insert(state.name.clone(), state);
+        }
+        let slots = settings.windows.iter().map(|spec| {
+            let state = states.remove(&*spec.name).filter(|state| state.version == spec.version);
+            Slot::open(spec, state, settings, now, effects)
+        });
+        let slots: Vec<Slot> = slots.collect();
+        let replay = Replay { next: through, end: next, is_fetching: false };
+        Self {
+            replay: (!slots.is_empty() && through < next).then_some(replay),
+            covered: if slots.is_empty() { Offset(u64::MAX) } else { through },
+            slots,
+            staged: None,
+            writing: None,
+            next_checkpoint: now.mono,
+            is_changed: true,
+            retimed: meta.retimed,
+            differences: 0,
+        }
+    }
+
+    /// Entries below need not be kept for the windows.
+    pub(super) fn covered(&self) -> Offset {
+        self.covered
+    }
+
+    /// Whether the journal is still being given to the windows.
+    pub(super) fn is_replaying(&self) -> bool {
+        self.replay.is_some()
+    }
+
+    /// The next part of the journal to give them.
+    pub(super) fn fetch(&mut self) -> Option<Fetch> {
+        let replay = self.replay.as_mut().filter(|replay| !replay.is_fetching)?;
+        replay.is_fetching = true;
+        let (entries_max, bytes_max) = (limits::FETCH_ENTRIES_MAX, limits::FETCH_BYTES_MAX);
+        Some(Fetch { from: replay.next, entries_max, bytes_max, purpose: Purpose::Replay })
+    }
+
+    /// When a source becomes idle, a window is flushed or a checkpoint is due.
+    pub(super) fn next_deadline(&self) -> Option<MonoTime> {
+        if self.is_replaying() {
+            return None;
+        }
+        let idle = self.slots.iter().filter_map(Slot::next_deadline).min();
+        let checkpoint = Some(self.next_checkpoint).filter(|_| self.is_checkpoint_wanted());
+        idle.into_iter().chain(checkpoint).min()
+    }
+
+    fn is_checkpoint_wanted(&self) -> bool {
+        let is_free = self.staged.is_none() && self.writing.is_none();
+        !self.slots.is_empty() && self.is_changed && is_free && !self.is_replaying()
+    }
+
+    /// A commit is made that holds everything the windows have seen, up to `end`.
+    pub(super) fn stage(&mut self, id: CommitId, end: Offset, now: MonoTime) {
+        if !self.is_checkpoint_wanted() || self.next_checkpoint > now {
+            return;
+        }
+        let windows = self.slots.iter().map(|slot| WindowState {
+            name: slot.spec.name.to_string(),
+            version: slot.spec.version,
+            operator: slot.operator.checkpoint(),
+            clock: slot.clock.map(|c| (c.stamped.0, c.wall_less_up_ns, c.told.0)),
+        });
+        self.staged = Some((id, Checkpoint { through: end, windows: windows.collect() }));
+        self.is_changed = false;
+        self.next_checkpoint = now + CHECKPOINT_INTERVAL;
+    }
+
+    /// That commit is durable: its checkpoint may be written.
+    pub(super) fn committed(&mut self, id: CommitId) -> Option<Checkpoint> {
+        let (_, checkpoint) = self.staged.take_if(|(staged, _)| *staged == id)?;
+        self.writing = Some(checkpoint.through);
+        Some(checkpoint)
+    }
+
+    /// The commit is tried again under another number.
+    pub(super) fn renumbered(&mut self, id: CommitId) {
+        if let Some((staged, _)) = &mut self.staged {
+            *staged = id;
+        }
+    }
+
+    /// The store has written the checkpoint, or failed to.
+    pub(super) fn written(&mut self, is_good: bool) {
+        if let Some(through) = self.writing.take() {
+            if is_good {
+                self.covered = through;
+            } else {
+                self.is_changed = true;
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(super) fn spec(&self, slot: usize) -> &WindowSpec {
+        &self.slots[slot].spec
+    }
+
+    pub(super) fn named(&self, slot: usize) -> (SourceId, Arc<WindowSpec>) {
+        (self.slots[slot].source.clone(), Arc::clone(&self.slots[slot].spec))
+    }
+
+    /// Whether the results of a window are for the uplink too. Those of a window
+    /// that is not configured any more were meant to be.
+    pub(super) fn goes_up(&self, window: &str) -> bool {
+        self.slots.iter().find(|slot| *slot.spec.name == *window).is_none_or(|s| s.spec.upstream)
+    }
+
+    /// Gives a reading to every window that takes it.
+    pub(super) fn offer(
+        &mut self,
+        record: &Record,
+        moves_watermark: bool,
+        now: MonoTime,
+    ) -> Vec<(usize, Output)> {
+        let mut all = Vec::new();
+        let mut out = Vec::new();
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            if !slot.takes(record) {
+                continue;
+            }
+            if let Some(heard) = slot.heard.get_mut(&record.source) {
+                *heard = Heard { at: now, is_idle: false };
+            }
+            (slot.last_heard, slot.is_flushed) = (now, false);
+            slot.give(record, moves_watermark, &mut out);
+            all.extend(out.drain(..).map(|output| (at, output)));
+            self.is_changed = true;
+        }
+        all
+    }
+
+    /// Sources that have been silent for too long, and windows to be flushed.
+    pub(super) fn silent(&self, now: &Now) -> Vec<IdleMark> {
+        let mut marks = Vec::new();
+        for slot in &self.slots {
+            let mark = |source: &SourceId, flush| IdleMark {
+                source: source.clone(),
+                at: now.uptime(),
+                window: Some(Arc::clone(&slot.spec.name)),
+                flush,
+            };
+            for (source, heard) in &slot.heard {
+                if !heard.is_idle && heard.at + slot.spec.idle_after <= now.mono {
+                    marks.push(mark(source, false));
+                }
+            }
+            let is_due = slot.spec.idle_flush.is_some_and(|after| {
+                !slot.is_flushed && slot.operator.has_open() && slot.last_heard + after <= now.mono
+            });
+            if is_due {
+                marks.push(mark(&slot.source, true));
+            }
+        }
+        marks
+    }
+
+    /// Lets a mark take its effect: the source is idle, or the window is flushed.
+    pub(super) fn fall_silent(&mut self, mark: &IdleMark) -> Vec<(usize, Output)> {
+        let mut all = Vec::new();
+        let mut out = Vec::new();
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            if mark.window.as_ref().is_some_and(|window| *window != slot.spec.name) {
+                continue;
+            }
+            if mark.flush {
+                slot.is_flushed = true;
+                slot.operator.flush(&mut out);
+            } else if let Some(heard) = slot.heard.get_mut(&mark.source) {
+                heard.is_idle = true;
+                slot.operator.source_idle(&mark.source, &mut out);
+            }
+            self.is_changed = true;
+            all.extend(out.drain(..).map(|output| (at, output)));
+        }
+        all
+    }
+
+    pub(super) fn count(&mut self, slot: usize, output: &Output) {
+        let counts = &mut self.slots[slot].counts;
+        match output {
+            Output::Fired(firing) => match firing.status {
+                ResultStatus::Final if firing.revision > 1 => counts.finals += 1,
+                ResultStatus::Retracted => counts.retracted += 1,
+                _ if firing.revision == 1 => counts.fired += 1,
+                _ => counts.revised += 1,
+            },
+            Output::Late(_) => counts.too_late += 1,
+            Output::Between => counts.between += 1,
+            Output::Cleared { .. } => {}
+        }
+    }
+
+    pub(super) fn expect(&mut self, slot: usize, expected: Expected) {
+        self.slots[slot].expected.push_back(expected);
+    }
+
+    /// A result that the journal holds: the replay must have come to the same.
+    pub(super) fn meet_result(&mut self, result: &WindowResult) {
+        let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *result.window)
+        else {
+            return;
+        };
+        let is_same = match slot.expected.pop_front() {
+            Some(Expected::Result(firing)) => is_same(&firing, result),
+            Some(Expected::Late(_)) | None => false,
+        };
+        self.differences += u64::from(!is_same);
+    }
+
+    /// A late reading that the journal holds.
+    pub(super) fn meet_late(&mut self, late: &LateReading) {
+        let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *late.window) else {
+            return;
+        };
+        let is_same = matches!(slot.expected.pop_front(), Some(Expected::Late(own)) if own == *late);
+        self.differences += u64::from(!is_same);
+    }
+
+    /// The replay has come to `next`; true when it is over.
+    pub(super) fn advance(&mut self, next: Offset) -> bool {
+        let Some(replay) = &mut self.replay else { return false };
+        replay.is_fetching = false;
+        let is_stuck = next <= replay.next;
+        replay.next = next.max(replay.next);
+        replay.next >= replay.end || is_stuck
+    }
+
+    /// Live from here on. What the replay came to and the journal did not hold.
+    pub(super) fn end_replay(&mut self, now: MonoTime) -> Vec<(usize, Expected)> {
+        self.replay = None;
+        let mut left = Vec::new();
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            left.extend(slot.expected.drain(..).map(|told| (at, told)));
+            for heard in slot.heard.values_mut() {
+                heard.at = now;
+            }
+            slot.last_heard = now;
+        }
+        left
+    }
+
+    /// What there is to report.
+    pub(super) fn status(&self) -> BTreeMap<String, crate::core::status::WindowStatus> {
+        let one = |slot: &Slot| crate::core::status::WindowStatus {
+            watermark: slot.operator.watermark(),
+            panes: slot.operator.pane_count(),
+            series: slot.operator.series_count(),
+            state_bytes: slot.operator.state_bytes(),
+            idle: slot.heard.iter().filter(|(_, h)| h.is_idle).map(|(s, _)| s.clone()).collect(),
+            counts: slot.counts,
+        };
+        self.slots.iter().map(|slot| (slot.spec.name.to_string(), one(slot))).collect()
+    }
+}
+
+impl Slot {
+    fn open(
+        spec: &Arc<WindowSpec>,
+        state: Option<WindowState>,
+        settings: &Settings,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Self {
+        let clock = state.as_ref().and_then(|state| state.clock);
+        let restored = state.map(|state| Operator::restore(Arc::clone(spec), state.operator));
+        let operator = match restored {
+            Some(Ok(operator)) => operator,
+            Some(Err(error)) => {
+                let (window, reason) = (Some(Arc::clone(&spec.name)), error.to_string());
+                effects.push(Effect::Notice(Notice::WindowsRestarted { window, reason }));
+                Operator::new(Arc::clone(spec))
+            }
+            None => Operator::new(Arc::clone(spec)),
+        };
+        let named = spec.sources.iter().cloned();
+        let all = settings.sources.keys().filter(|_| spec.sources.is_empty()).cloned();
+        let fresh = Heard { at: now.mono, is_idle: false };
+        let mut slot = Self {
+            source: SourceId::new(&format!("window:{}", spec.name)),
+            spec: Arc::clone(spec),
+            operator,
+            matches: BTreeMap::new(),
+            heard: named.chain(all).map(|source| (source, fresh)).collect(),
+            last_heard: now.mono,
+            is_flushed: false,
+            clock: clock.map(|(stamped, wall_less_up_ns, told)| GatewayClock {
+                stamped: TimebaseId(stamped),
+                wall_less_up_ns,
+                told: TimebaseId(told),
+            }),
+            expected: VecDeque::new(),
+            counts: Counts::default(),
+        };
+        for source in slot.heard.keys().cloned().collect::<Vec<_>>() {
+            slot.operator.expect_source(&source);
+        }
+        slot
+    }
+
+    fn takes(&mut self, record: &Record) -> bool {
+        if !self.heard.contains_key(&record.source) {
+            return false;
+        }
+        let key = Arc::as_ptr(&record.series) as usize;
+        if let Some((_, is_match)) = self.matches.get(&key) {
+            return *is_match;
+        }
+        if self.matches.len() >= MATCHES_MAX {
+            self.matches.clear();
+        }
+        let is_match = glob::matches(&self.spec.entity, &record.series.entity)
+            && glob::matches(&self.spec.property, &record.series.property);
+        self.matches.insert(key, (Arc::clone(&record.series), is_match));
+        is_match
+    }
+
+    fn next_deadline(&self) -> Option<MonoTime> {
+        let waiting = self.heard.values().filter(|heard| !heard.is_idle);
+        let idle = waiting.map(|heard| heard.at + self.spec.idle_after).min();
+        let flush = self.spec.idle_flush.filter(|_| !self.is_flushed && self.operator.has_open());
+        idle.into_iter().chain(flush.map(|after| self.last_heard + after)).min()
+    }
+
+    /// The timebase of a gateway-stamped reading. A step back by more than the
+    /// bound begins a new one: what was open is closed first.
+    fn timebase(&mut self, stamp: &Stamp, out: &mut Vec<Output>) -> TimebaseId {
+        let wall_less_up_ns =
+            stamp.ingest_time.unix_ns().wrapping_sub(stamp.uptime.ns() as i64);
+        let fresh = GatewayClock { stamped: stamp.timebase, wall_less_up_ns, told: stamp.timebase };
+        let Some(known) = self.clock.replace(fresh) else { return fresh.told };
+        let back_ns = known.wall_less_up_ns.saturating_sub(wall_less_up_ns);
+        let is_stepped_back = stamp.timebase != known.stamped && back_ns > self.spec.bound.ns();
+        if is_stepped_back {
+            self.operator.clock_step(known.told, out);
+        } else {
+            self.clock = Some(GatewayClock { told: known.told, ..fresh });
+        }
+        self.clock.map_or(fresh.told, |clock| clock.told)
+    }
+
+    fn give(&mut self, record: &Record, moves_watermark: bool, out: &mut Vec<Output>) {
+        let stamp = &record.stamp;
+        let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
+        let timebase = if is_device { TimebaseId(0) } else { self.timebase(stamp, out) };
+        let Some(value) = number(record) else { return };
+        let given = Given {
+            source: record.source.clone(),
+            series: Arc::clone(&record.series),
+            sample: aggregate::Sample { at: stamp.event_time, seq: record.seq, value },
+            quality: record.quality,
+            state: stamp.state,
+            max_error: stamp.max_error,
+            timebase,
+            ingest: stamp.ingest_time,
+            moves_watermark,
+        };
+        self.operator.reading(&given, out);
+    }
+}
+
+/// The number that a value is to a window; text and composites have none.
+fn number(record: &Record) -> Option<Number> {
+    use crate::core::reading::Value;
+    match &record.value {
+        Value::F64(real) => real.is_finite().then_some(Number::Real(*real)),
+        Value::I64(integer) => Some(Number::Int(i128::from(*integer))),
+        Value::U64(integer) => Some(Number::Int(i128::from(*integer))),
+        Value::Bool(is_true) => Some(Number::Int(i128::from(*is_true))),
+        Value::Text(_) | Value::Composite(_) => None,
+    }
+}
+
+/// Whether a reading enters windows when it comes. A gateway's stamp from before
+/// this programme was made does not: it waits for a better one.
+pub(super) fn may_enter(stamp: &Stamp, floor_ns: i64) -> bool {
+    let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
+    if is_device { is_plausible(stamp.flags) } else { stamp.event_time.unix_ns() >= floor_ns }
+}
+
+/// Whether a stamp may move a watermark. Where nobody vouches for the gateway's
+/// clock its wall time, if it can be right at all, still bounds the future.
+pub(super) fn moves_watermark(stamp: &Stamp, future_limit: Span, floor_ns: i64) -> bool {
+    let wall = stamp.ingest_time;
+    let is_ahead = wall.lag_behind(stamp.event_time).ns() < -future_limit.ns();
+    let is_bounded = stamp.state.is_trusted() || wall.unix_ns() >= floor_ns;
+    is_plausible(stamp.flags) && is_bounded && !is_ahead
+}
+
+fn is_same(firing: &Firing, result: &WindowResult) -> bool {
+    firing.series == result.series
+        && (firing.start, firing.end) == (result.start, result.end)
+        && (firing.revision, firing.status) == (result.revision, result.status)
+        && (firing.timebase, firing.count) == (result.timebase, result.count)
+        && firing.values == result.values
+        && firing.watermark == result.watermark
+        && firing.coverage == result.coverage
+}
