@@ -10,8 +10,12 @@
 //! A window is a pure function of what it is given, in order: the same journal
 //! yields the same results with the same revision numbers.
 
+pub mod aggregate;
+mod line;
 pub mod result;
+pub mod sketch;
 pub mod spec;
 
+pub use aggregate::{Accumulator, Sample};
 pub use result::{Coverage, LateReading, LateReason, Number, ResultStatus, WindowResult};
 pub use spec::{Aggregate, Kind, LatePolicy, WindowSpec};
