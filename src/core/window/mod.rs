@@ -11,12 +11,14 @@
 //! yields the same results with the same revision numbers.
 
 pub mod aggregate;
+mod line;
+mod pane;
 pub mod assign;
 pub mod checkpoint;
 pub mod glob;
 pub mod operator;
-mod pane;
 pub mod result;
+pub mod sketch;
 pub mod spec;
 pub mod watermark;
 
