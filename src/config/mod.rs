@@ -16,6 +16,7 @@ mod window;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::agent::{Settings, WhenFull};
@@ -449,6 +450,8 @@ impl Config {
             ack_timeout: Span::from_std(self.uplink.ack_timeout),
             backoff: (Span::from_std(reconnect_min), Span::from_std(reconnect_max)),
             frontier_interval: Span::from_std(self.uplink.frontier_interval),
+            windows: self.windows.iter().cloned().map(Arc::new).collect(),
+            windows: self.windows.iter().cloned().map(Arc::new).collect(),
             clock: self.clock.settings(),
             sources: self.sources.iter().map(source).collect(),
         }

@@ -110,6 +110,18 @@ impl Telemetry {
                     warn!(%source, kind, reason, count, unsaid, "inputs went to the quarantine");
                 }
             }
+            Notice::WindowsRestarted { window, reason } => {
+                let window = window.as_deref().unwrap_or("all");
+                warn!(window, reason, "windows do not go on exactly where they were");
+            }
+            Notice::ReplayDiffers { differences } => {
+                error!(differences, "a replay of the journal came to other results: please report");
+            }
+            Notice::CheckpointFailed { reason } => {
+                if let Some(unsaid) = self.throttle.admit("checkpoint", now) {
+                    warn!(reason, unsaid, "the windows' checkpoint cannot be written: a restart replays more");
+                }
+            }
             Notice::Clock(event) => clock_event(&event),
             Notice::Corrected(correction) => info!(
                 source = %correction.source,

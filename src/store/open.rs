@@ -77,6 +77,8 @@ fn finish(
         next: store.state.next,
         segments: store.segments.clone(),
         damaged: store.losses.clone(),
+        // One that cannot be read is as good as an empty one: nobody can use it.
+        checkpoint: checkpoint::read(&options.data_dir).unwrap_or(Some(Vec::new())),
         broken_numbering: store.broken.as_ref().map(|(_, reason)| reason.clone()),
         disk: store.disk(),
     };

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use super::quarantine::Refused;
-use super::{OpenError, Options, Store, StoreError};
+use super::{OpenError, Options, Store, StoreError, checkpoint};
 use crate::core::id::SegmentId;
 use crate::core::limits::EVENT_QUEUE_MAX;
 use crate::core::seam::{Commit, Fetch, Recovered, StoreEvent};
@@ -20,6 +20,7 @@ enum Request {
     Commit(Commit),
     Fetch(Fetch),
     Remove(SegmentId),
+    Checkpoint(Arc<Vec<u8>>),
     Refused(usize, SyncSender<Result<Vec<Refused>, StoreError>>),
     Ping,
     Close,
@@ -90,6 +91,11 @@ fn run(
             }
             Request::Fetch(fetch) => events(StoreEvent::Fetched(store.fetch(&fetch))),
             Request::Remove(id) => events(StoreEvent::Removed { id, disk: store.remove(id) }),
+            Request::Checkpoint(bytes) => {
+                let written = checkpoint::write(store.data_dir(), &bytes);
+                let error = written.err().map(|error| error.to_string());
+                events(StoreEvent::Checkpointed { error });
+            }
             Request::Refused(limit, answer) => {
                 // Whoever asked may have gone away.
                 let _ = answer.send(store.refusals().list(limit));
@@ -116,6 +122,11 @@ impl Worker {
     /// Answered by [`StoreEvent::Removed`].
     pub fn remove(&self, id: SegmentId) -> Result<(), WorkerGone> {
         self.send(Request::Remove(id))
+    }
+
+    /// Answered by [`StoreEvent::Checkpointed`].
+    pub fn checkpoint(&self, bytes: Arc<Vec<u8>>) -> Result<(), WorkerGone> {
+        self.send(Request::Checkpoint(bytes))
     }
 
     /// The newest refused inputs, at most `limit`. Waits for the store thread;

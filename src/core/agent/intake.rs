@@ -64,7 +64,7 @@ impl Agent {
         }
     }
 
-    fn source_settings(&self, source: &SourceId) -> SourceSettings {
+    pub(super) fn source_settings(&self, source: &SourceId) -> SourceSettings {
         self.settings.sources.get(source).copied().unwrap_or(SourceSettings::DEFAULT)
     }
 

@@ -13,13 +13,13 @@ use super::*;
 use crate::core::id::CommitId;
 use crate::core::reading::{IdleMark, Origin, Record, Series, Stamp};
 use crate::core::seam::{Fetch, Purpose};
-use crate::core::time::TimebaseId;
+use crate::core::time::{EventTime, TimebaseId};
 use crate::core::window::checkpoint::{Checkpoint, WindowState};
 use crate::core::window::operator::{Firing, Input as Given, Operator, Output};
 use crate::core::limits;
 use crate::core::stamp::is_plausible;
 use crate::core::window::{
-    LateReading, Number, ResultStatus, WindowResult, WindowSpec, aggregate, glob,
+    LateReading, Millis, Number, ResultStatus, WindowResult, WindowSpec, aggregate, glob,
 };
 
 /// Between two checkpoints.
@@ -28,7 +28,7 @@ const CHECKPOINT_INTERVAL: Span = Span::from_secs(30);
 const MATCHES_MAX: usize = 16 * 1024;
 
 /// All windows of this gateway.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Windows {
     slots: Vec<Slot>,
     replay: Option<Replay>,
@@ -46,7 +46,7 @@ pub(super) struct Windows {
 }
 
 /// One window.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Slot {
     spec: Arc<WindowSpec>,
     /// `window:NAME`.
@@ -282,7 +282,7 @@ impl Windows {
                 }
             }
             let is_due = slot.spec.idle_flush.is_some_and(|after| {
-                !slot.is_flushed && slot.operator.has_open() && slot.last_heard + after <= now.mono
+                !slot.is_flushed && slot.operator.pane_count() > 0 && slot.last_heard + after <= now.mono
             });
             if is_due {
                 marks.push(mark(&slot.source, true));
@@ -379,7 +379,7 @@ impl Windows {
     /// What there is to report.
     pub(super) fn status(&self) -> BTreeMap<String, crate::core::status::WindowStatus> {
         let one = |slot: &Slot| crate::core::status::WindowStatus {
-            watermark: slot.operator.watermark(),
+            watermark: slot.watermark(),
             panes: slot.operator.pane_count(),
             series: slot.operator.series_count(),
             state_bytes: slot.operator.state_bytes(),
@@ -451,10 +451,18 @@ impl Slot {
         is_match
     }
 
+    /// The newest of devices and of this gateway's clock.
+    fn watermark(&self) -> Option<EventTime> {
+        let told = self.clock.map(|clock| clock.told);
+        let lanes = [Some(TimebaseId(0)), told];
+        let marks = lanes.into_iter().flatten();
+        marks.filter_map(|lane| self.operator.watermark_of(lane)).max().map(Millis::event_time)
+    }
+
     fn next_deadline(&self) -> Option<MonoTime> {
         let waiting = self.heard.values().filter(|heard| !heard.is_idle);
         let idle = waiting.map(|heard| heard.at + self.spec.idle_after).min();
-        let flush = self.spec.idle_flush.filter(|_| !self.is_flushed && self.operator.has_open());
+        let flush = self.spec.idle_flush.filter(|_| !self.is_flushed && self.operator.pane_count() > 0);
         idle.into_iter().chain(flush.map(|after| self.last_heard + after)).min()
     }
 
