@@ -451,7 +451,6 @@ impl Config {
             backoff: (Span::from_std(reconnect_min), Span::from_std(reconnect_max)),
             frontier_interval: Span::from_std(self.uplink.frontier_interval),
             windows: self.windows.iter().cloned().map(Arc::new).collect(),
-            windows: self.windows.iter().cloned().map(Arc::new).collect(),
             clock: self.clock.settings(),
             sources: self.sources.iter().map(source).collect(),
         }

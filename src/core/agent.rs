@@ -114,8 +114,7 @@ impl Agent {
         let clock = ClockModel::new(settings.clock, boot_facts, &meta.clock, recovered.next, now);
         let timing = Timing::open(&meta, recovered.next, settings.clock.floor_ns);
         let checkpoint = recovered.checkpoint.as_deref();
-        let windows =
-            Windows::open(&settings, checkpoint, &meta, recovered.next, now, effects);
+        let windows = Windows::open(&settings, checkpoint, &meta, recovered.next, now, effects);
         let first_kept = recovered.segments.first().map_or(recovered.next, |segment| segment.first);
         let frontier = meta.frontier.max(meta.start);
         let done = RangeSet::new(frontier.0, meta.done.iter().map(|(first, end)| (first.0, end.0)));
@@ -209,10 +208,18 @@ impl Agent {
         let ack = ack.map(|sent| sent + self.settings.ack_timeout);
         let connect = self.connection.next_deadline().filter(|_| self.stop.is_none());
         let held = self.forward.next_deadline().filter(|_| self.connection.is_up());
-        [commit, ack, connect, held, self.frontier_deadline(), self.seal_deadline(), self.windows.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            commit,
+            ack,
+            connect,
+            held,
+            self.frontier_deadline(),
+            self.seal_deadline(),
+            self.windows.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// After [`Input::Stop`]: everything accepted is durable and nothing is in

@@ -241,7 +241,12 @@ impl Forward {
         }
         self.ready_end = from;
         self.fetching = Some(from);
-        Some(Fetch { purpose: Purpose::Forward, from, entries_max: FETCH_ENTRIES_MAX, bytes_max: FETCH_BYTES_MAX })
+        Some(Fetch {
+            purpose: Purpose::Forward,
+            from,
+            entries_max: FETCH_ENTRIES_MAX,
+            bytes_max: FETCH_BYTES_MAX,
+        })
     }
 
     /// The answer came. False when the cursor has moved meanwhile and it was

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::clock::ClockSettings;
 use super::id::SourceId;
-use super::window::WindowSpec;
 use super::time::{EventTime, Span};
+use super::window::WindowSpec;
 use super::zone::Zone;
 
 /// What the agent needs to know of the configuration.

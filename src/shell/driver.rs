@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::site::Site;
 use super::telemetry::Telemetry;
 use crate::core::agent::Agent;
 use crate::core::clock::ClockFacts;
@@ -68,6 +69,8 @@ pub struct Outbox {
     pub link: mpsc::Sender<LinkCommand>,
     /// Logs and metrics.
     pub telemetry: Telemetry,
+    /// Those on site who are shown results.
+    pub site: Site,
     /// The newest report.
     pub reports: watch::Sender<Arc<Report>>,
     /// Counts the turns, for the watchdog.
@@ -97,6 +100,8 @@ pub struct Driver {
 pub struct DriverEnd {
     /// To be closed.
     pub store: Worker,
+    /// To be stopped.
+    pub site: Site,
     /// Everything accepted is durable, and the broker has had its last word.
     pub is_settled: bool,
     /// Readings accepted that are not durable.
@@ -152,6 +157,7 @@ impl Driver {
         self.publish_report(&now);
         DriverEnd {
             store: self.outbox.store,
+            site: self.outbox.site,
             is_settled: self.agent.is_settled(),
             uncommitted: status.uncommitted,
             backlog: status.backlog,

@@ -6,6 +6,7 @@ pub mod listen;
 pub mod lock;
 pub mod offline;
 pub mod run;
+pub mod site;
 pub mod telemetry;
 pub mod throttle;
 mod watchdog;

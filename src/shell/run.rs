@@ -22,6 +22,7 @@ use super::Report;
 use super::driver::{Driver, DriverEnd, Inbox, Outbox};
 use super::listen::{self, Listening};
 use super::lock::{Lock, LockError};
+use super::site::Site;
 use super::telemetry::Telemetry;
 use super::watchdog::{self, Watched};
 use super::wiring;
@@ -35,6 +36,7 @@ use crate::host::signal::{Request, Signals};
 use crate::host::{self, HostClock};
 use crate::http::api::{self, Api};
 use crate::http::metrics::Metrics;
+use crate::http::stream::Results;
 use crate::link::{self, LinkHandle};
 use crate::source::{self, SourceError, SourceHandle, SourceMessage};
 use crate::store::worker::Worker;
@@ -223,10 +225,12 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         requests: request_inbox,
         stop: driver_stop_seen,
     };
+    let results = Results::new(&config.gateway.id);
     let outbox = Outbox {
         store,
         link: link.commands.clone(),
         telemetry: Telemetry::new(Arc::clone(&metrics)),
+        site: Site::start(&config, results.clone()),
         reports: reports_out,
         turns: Arc::clone(&turns),
     };
@@ -234,7 +238,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let driver = tokio::spawn(driver.run());
     let watched = Watched { turns, heartbeat, reports: reports.clone() };
     let watchdog = tokio::spawn(watchdog::run(watched));
-    let api = Api { requests: requests.clone(), metrics };
+    let api = Api { requests: requests.clone(), metrics, results };
     let listening =
         listen::start(wiring::http_address(&config), wiring::data_dir(&config), api).await;
 
@@ -338,11 +342,12 @@ impl Running {
             );
             return hurried(&report);
         };
-        let close = tokio::task::spawn_blocking(|| end.store.close_and_join());
+        end.site.stop().await;
+        let (store, is_settled, backlog) = (end.store, end.is_settled, end.backlog);
+        let close = tokio::task::spawn_blocking(|| store.close_and_join());
         if timeout(CLOSE_WITHIN, close).await.is_err() {
             tracing::warn!("the store does not close: the next start recovers it");
         }
-        let (is_settled, backlog) = (end.is_settled, end.backlog);
         tracing::info!(is_settled, backlog, "stopped");
         RunEnd { is_durable: end.uncommitted == 0, backlog, is_broken: false }
     }

@@ -119,7 +119,10 @@ impl Telemetry {
             }
             Notice::CheckpointFailed { reason } => {
                 if let Some(unsaid) = self.throttle.admit("checkpoint", now) {
-                    warn!(reason, unsaid, "the windows' checkpoint cannot be written: a restart replays more");
+                    warn!(
+                        reason,
+                        unsaid, "the windows' checkpoint cannot be written: a restart replays more"
+                    );
                 }
             }
             Notice::Clock(event) => clock_event(&event),

@@ -23,15 +23,25 @@ impl Store {
     /// again for offsets further on. `next == from` with nothing else says that
     /// the end is reached, or that the disk does not answer for the moment.
     pub fn fetch(&mut self, fetch: &Fetch) -> Fetched {
-        let nothing = |next| Fetched { purpose: fetch.purpose, from: fetch.from, entries: vec![], next, damaged: vec![] };
+        let nothing = |next| Fetched {
+            purpose: fetch.purpose,
+            from: fetch.from,
+            entries: vec![],
+            next,
+            damaged: vec![],
+        };
         let Some(info) = self.segments.iter().find(|info| fetch.from < info.next).cloned() else {
             return nothing(fetch.from);
         };
         let from = fetch.from.max(info.first);
         match self.fetch_in(&info, from, fetch) {
-            Ok((stretch, damaged)) => {
-                Fetched { purpose: fetch.purpose, from: fetch.from, entries: stretch.entries, next: stretch.next, damaged }
-            }
+            Ok((stretch, damaged)) => Fetched {
+                purpose: fetch.purpose,
+                from: fetch.from,
+                entries: stretch.entries,
+                next: stretch.next,
+                damaged,
+            },
             Err(error) if segment::is_damage(&error) && self.is_state_elsewhere(&info) => {
                 let damage = self.set_aside(&info, &error.to_string());
                 Fetched { damaged: vec![damage], ..nothing(info.next) }

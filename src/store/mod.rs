@@ -53,6 +53,8 @@ mod frame_tests;
 #[cfg(test)]
 mod old_format_tests;
 #[cfg(test)]
+mod result_tests;
+#[cfg(test)]
 mod store_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,6 +179,11 @@ impl Store {
             }
         }
         self.disk()
+    }
+
+    /// Where everything is.
+    pub fn data_dir(&self) -> &Path {
+        &self.options.data_dir
     }
 
     /// Space on disk now.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::checkpoint;
 use super::disk;
 use super::envelope::{Broken, SCHEMA};
 use super::error::{OpenError, StoreError};
@@ -78,7 +79,7 @@ fn finish(
         segments: store.segments.clone(),
         damaged: store.losses.clone(),
         // One that cannot be read is as good as an empty one: nobody can use it.
-        checkpoint: checkpoint::read(&options.data_dir).unwrap_or(Some(Vec::new())),
+        checkpoint: checkpoint::read(store.data_dir()).unwrap_or(Some(Vec::new())),
         broken_numbering: store.broken.as_ref().map(|(_, reason)| reason.clone()),
         disk: store.disk(),
     };

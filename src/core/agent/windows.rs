@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use super::*;
 use crate::core::id::CommitId;
+use crate::core::limits;
 use crate::core::reading::{IdleMark, Origin, Record, Series, Stamp};
 use crate::core::seam::{Fetch, Purpose};
+use crate::core::stamp::is_plausible;
 use crate::core::time::{EventTime, TimebaseId};
 use crate::core::window::checkpoint::{Checkpoint, WindowState};
 use crate::core::window::operator::{Firing, Input as Given, Operator, Output};
-use crate::core::limits;
-use crate::core::stamp::is_plausible;
 use crate::core::window::{
     LateReading, Millis, Number, ResultStatus, WindowResult, WindowSpec, aggregate, glob,
 };
@@ -282,7 +282,9 @@ impl Windows {
                 }
             }
             let is_due = slot.spec.idle_flush.is_some_and(|after| {
-                !slot.is_flushed && slot.operator.pane_count() > 0 && slot.last_heard + after <= now.mono
+                !slot.is_flushed
+                    && slot.operator.pane_count() > 0
+                    && slot.last_heard + after <= now.mono
             });
             if is_due {
                 marks.push(mark(&slot.source, true));
@@ -349,7 +351,8 @@ impl Windows {
         let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *late.window) else {
             return;
         };
-        let is_same = matches!(slot.expected.pop_front(), Some(Expected::Late(own)) if own == *late);
+        let is_same =
+            matches!(slot.expected.pop_front(), Some(Expected::Late(own)) if own == *late);
         self.differences += u64::from(!is_same);
     }
 
@@ -462,15 +465,15 @@ impl Slot {
     fn next_deadline(&self) -> Option<MonoTime> {
         let waiting = self.heard.values().filter(|heard| !heard.is_idle);
         let idle = waiting.map(|heard| heard.at + self.spec.idle_after).min();
-        let flush = self.spec.idle_flush.filter(|_| !self.is_flushed && self.operator.pane_count() > 0);
+        let flush =
+            self.spec.idle_flush.filter(|_| !self.is_flushed && self.operator.pane_count() > 0);
         idle.into_iter().chain(flush.map(|after| self.last_heard + after)).min()
     }
 
     /// The timebase of a gateway-stamped reading. A step back by more than the
     /// bound begins a new one: what was open is closed first.
     fn timebase(&mut self, stamp: &Stamp, out: &mut Vec<Output>) -> TimebaseId {
-        let wall_less_up_ns =
-            stamp.ingest_time.unix_ns().wrapping_sub(stamp.uptime.ns() as i64);
+        let wall_less_up_ns = stamp.ingest_time.unix_ns().wrapping_sub(stamp.uptime.ns() as i64);
         let fresh = GatewayClock { stamped: stamp.timebase, wall_less_up_ns, told: stamp.timebase };
         let Some(known) = self.clock.replace(fresh) else { return fresh.told };
         let back_ns = known.wall_less_up_ns.saturating_sub(wall_less_up_ns);

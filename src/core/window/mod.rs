@@ -11,18 +11,20 @@
 //! yields the same results with the same revision numbers.
 
 pub mod aggregate;
-mod line;
-mod pane;
 pub mod assign;
 pub mod checkpoint;
 pub mod glob;
+pub mod latest;
+mod line;
 pub mod operator;
+mod pane;
 pub mod result;
 pub mod sketch;
 pub mod spec;
 pub mod watermark;
 
 pub use aggregate::{Accumulator, Sample};
+pub use latest::Latest;
 pub use operator::{Firing, Input, LateVerdict, Operator, OperatorState, Output, RestoreError};
 pub use result::{Coverage, LateReading, LateReason, Number, ResultStatus, WindowResult};
 pub use spec::{Aggregate, Kind, LatePolicy, WindowSpec};

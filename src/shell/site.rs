@@ -1,0 +1,74 @@
+//! On site: results that are durable go to whoever looks, without the uplink.
+
+use std::sync::Arc;
+
+use crate::config::{self, Config};
+use crate::core::seam::Shown;
+use crate::http::stream::Results;
+use crate::output::{
+    self, Item, MqttSettings, OutputHandle, OutputKind, OutputSettings, SocketAddress,
+};
+
+/// Everybody on site who is shown results.
+#[derive(Debug)]
+pub struct Site {
+    gateway: Arc<str>,
+    results: Results,
+    outputs: Vec<OutputHandle>,
+}
+
+impl Site {
+    /// Starts the outputs of a configuration.
+    pub(super) fn start(config: &Config, results: Results) -> Self {
+        let gateway: Arc<str> = config.gateway.id.as_str().into();
+        let settings = |(number, output)| settings(&gateway, number, output);
+        let outputs = (1..).zip(&config.outputs).map(settings).map(output::spawn).collect();
+        Self { gateway, results, outputs }
+    }
+
+    /// Only those who look over HTTP.
+    pub fn quiet(gateway: &str, results: Results) -> Self {
+        Self { gateway: gateway.into(), results, outputs: Vec::new() }
+    }
+
+    /// Shows one result, or one reading that was too late.
+    pub fn show(&self, shown: Shown) {
+        match shown {
+            Shown::Late(late) => self.results.late(late),
+            Shown::Result(result) => {
+                if !self.outputs.is_empty() {
+                    let item = Item::new(&self.gateway, Arc::clone(&result));
+                    self.outputs.iter().for_each(|output| output.offer(&item));
+                }
+                self.results.push(result);
+            }
+        }
+    }
+
+    /// Writes what waits and ends the outputs.
+    pub async fn stop(self) {
+        for output in self.outputs {
+            output.stop().await;
+        }
+    }
+}
+
+fn settings(gateway: &Arc<str>, number: usize, output: &config::Output) -> OutputSettings {
+    let kind = match &output.kind {
+        config::OutputKind::Jsonl { path } => OutputKind::Jsonl { path: path.clone() },
+        config::OutputKind::Socket { address } => OutputKind::Socket {
+            address: match address {
+                config::Address::Tcp(address) => SocketAddress::Tcp(*address),
+                config::Address::Unix(path) => SocketAddress::Unix(path.clone()),
+            },
+        },
+        config::OutputKind::Mqtt { url } => OutputKind::Mqtt(MqttSettings {
+            host: url.host.clone(),
+            port: url.port,
+            client_id: format!("tidegate-{gateway}-site-{number}"),
+            login: None,
+        }),
+    };
+    let windows = output.windows.iter().map(|window| window.as_str().into()).collect();
+    OutputSettings { gateway: Arc::clone(gateway), kind, windows }
+}
