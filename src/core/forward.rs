@@ -60,6 +60,15 @@ pub enum Fate {
     Stay,
 }
 
+/// An entry that was taken from the head.
+#[derive(Clone, Debug)]
+pub enum Taken {
+    /// It goes out.
+    Goes(PublishId, Offset, Entry),
+    /// It stays here, and is done with.
+    Stays(Offset, Entry),
+}
+
 /// What a PUBACK means.
 #[derive(Clone, Debug)]
 pub enum Verdict {
@@ -207,7 +216,7 @@ impl Forward {
         &mut self,
         now: MonoTime,
         mut fate: impl FnMut(Offset, &Entry) -> Fate,
-    ) -> Option<(PublishId, Offset, Entry)> {
+    ) -> Option<Taken> {
         while self.has_slot() {
             let (offset, entry) = self.ready.front()?;
             if !self.is_sendable(*offset, entry) {
@@ -218,16 +227,15 @@ impl Forward {
                 Fate::Send => {}
                 Fate::Wait => return None,
                 Fate::Stay => {
-                    let offset = *offset;
-                    self.ready.pop_front();
+                    let (offset, entry) = self.ready.pop_front()?;
                     self.finish(offset, offset.plus(1));
-                    continue;
+                    return Some(Taken::Stays(offset, entry));
                 }
             }
             let (offset, entry) = self.ready.pop_front()?;
             self.inflight_offsets.insert(offset);
             let id = self.launch(Item::Entry(offset, entry.clone()), now);
-            return Some((id, offset, entry));
+            return Some(Taken::Goes(id, offset, entry));
         }
         None
     }

@@ -82,6 +82,7 @@ fn status() -> Status {
         clock: clock(),
         sources: BTreeMap::from([(SourceId::new("press"), books)]),
         lateness: lateness(),
+        windows: BTreeMap::new(),
         backlog: 290,
         unsent: 290,
         uncommitted: 4,

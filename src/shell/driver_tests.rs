@@ -13,6 +13,7 @@ use crate::core::reading::{Entry, Quality, Reading, Series, Value};
 use crate::core::seam::{Batch, DownCause, PublishBody};
 use crate::host::disk;
 use crate::http::metrics::Metrics;
+use crate::http::stream::Results;
 use crate::store;
 
 /// Generous: only a hang reaches it.
@@ -39,6 +40,7 @@ fn settings() -> Settings {
         ack_timeout: Span::from_secs(60),
         backoff: (Span::from_millis(10), Span::from_secs(1)),
         frontier_interval: Span::from_secs(60),
+        windows: Vec::new(),
         clock: ClockSettings { hold_unsynchronized: Span::from_secs(0), ..ClockSettings::DEFAULT },
         sources: BTreeMap::from([(SourceId::new("press"), SourceSettings::DEFAULT)]),
     }
@@ -84,6 +86,7 @@ fn rig(data_dir: &Path) -> Rig {
     let outbox = Outbox {
         store,
         link: link_out,
+        site: Site::quiet("gw-07", Results::new("gw-07")),
         telemetry: Telemetry::new(Arc::new(Metrics::new("main"))),
         reports: watch::channel(Arc::new(first)).0,
         turns: Arc::default(),

@@ -41,6 +41,7 @@ pub(super) struct StoredState {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StoredClock {
     sealed: u64,
+    retimed: u64,
     alive: Option<([u8; 16], u64)>,
 }
 
@@ -70,7 +71,11 @@ pub(super) struct StoredRange {
 
 impl StoredClock {
     pub(super) fn of(meta: &Meta) -> Self {
-        Self { sealed: meta.sealed.0, alive: meta.alive.map(|(boot, up)| (boot.0, up.ns())) }
+        Self {
+            sealed: meta.sealed.0,
+            retimed: meta.retimed.0,
+            alive: meta.alive.map(|(boot, up)| (boot.0, up.ns())),
+        }
     }
 
     /// `None` is what format 1 knew: its readings went out as stamped, all of
@@ -82,6 +87,7 @@ impl StoredClock {
             return;
         };
         meta.sealed = Offset(stored.sealed);
+        meta.retimed = Offset(stored.retimed);
         meta.alive = stored.alive.map(|(boot, up)| (BootId(boot), Uptime::from_ns(up)));
     }
 }
@@ -296,6 +302,7 @@ mod tests {
             done: vec![(Offset(12), Offset(13)), (Offset(20), Offset(25))],
             sources: [(SourceId::new("plc"), books)].into(),
             sealed: Offset(28),
+            retimed: Offset(27),
             alive: Some((BootId([3; 16]), Uptime::from_ns(77))),
             clock: Arc::new(ClockLedger { timebase: TimebaseId(4), ..ClockLedger::default() }),
             ..Meta::default()

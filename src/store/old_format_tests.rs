@@ -73,6 +73,7 @@ fn meta() -> Meta {
         handed: [((SourceId::new("plc"), EPOCH), set)].into(),
         gaps: vec![(Offset(20), gap())],
         sealed: Offset(31),
+        retimed: Offset(0),
         alive: None,
         clock: Arc::default(),
     }

@@ -11,7 +11,7 @@ use super::{Options, Store, inspect};
 use crate::core::clock::{ClockSource, ClockState};
 use crate::core::id::{BootId, CommitId, Epoch, Offset, SegmentId, Seq, SourceId};
 use crate::core::reading::{Entry, Flags, Origin, Quality, Record, Refusal, Series, Stamp, Value};
-use crate::core::seam::{Commit, Fetch, Meta, Recovered, SourceMeta, StoreEvent};
+use crate::core::seam::{Commit, Fetch, Meta, Purpose, Recovered, SourceMeta, StoreEvent};
 use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 
 pub(super) const EPOCH: Epoch = Epoch { number: 1, nonce: 42 };
@@ -69,7 +69,7 @@ pub(super) fn commit(first: u64, last: u64) -> Commit {
 }
 
 pub(super) fn fetch(from: u64) -> Fetch {
-    Fetch { from: Offset(from), entries_max: 1024, bytes_max: 1 << 20 }
+    Fetch { purpose: Purpose::Forward, from: Offset(from), entries_max: 1024, bytes_max: 1 << 20 }
 }
 
 pub(super) fn seqs(entries: &[(Offset, Entry)]) -> Vec<u64> {

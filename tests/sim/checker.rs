@@ -6,6 +6,8 @@ use tidegate::core::clock::{ClockState, seal};
 use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Origin, Record, Value};
 
+use tidegate::core::seam::Shown;
+
 use crate::broker::Received;
 use crate::world::{INFLIGHT_MAX, World};
 
@@ -39,6 +41,14 @@ pub fn is_durable_before_publish(world: &World, entry: &Entry) {
     } else {
         assert_eq!(stored, *record);
     }
+}
+
+pub fn is_durable_before_shown(world: &World, shown: &Shown) {
+    let is_there = match shown {
+        Shown::Result(result) => world.disk.is_flushed(&Entry::Window((**result).clone())),
+        Shown::Late(late) => world.disk.is_flushed(&Entry::Late((**late).clone())),
+    };
+    assert!(is_there, "shown on site before it was flushed: {shown:?}");
 }
 
 pub fn is_durable_before_receipt(world: &World, source: usize, numbers: &[i64]) {

@@ -29,6 +29,8 @@ struct Segment {
 pub struct Disk {
     segments: Vec<Segment>,
     meta: Option<Meta>,
+    /// The windows' checkpoint.
+    pub checkpoint: Option<Vec<u8>>,
     /// Applied and not flushed, in order.
     unflushed: Vec<Commit>,
     /// Offsets whose bytes rotted, until they are reported.
@@ -116,13 +118,20 @@ impl Disk {
             next: self.segments.last().map_or(Offset(0), |segment| segment.info.next),
             segments: self.infos(),
             damaged: Vec::new(),
+            checkpoint: self.checkpoint.clone(),
             broken_numbering: None,
             disk: self.facts(),
         }
     }
 
     pub fn fetch(&self, fetch: &Fetch) -> Fetched {
-        let none = Fetched { from: fetch.from, entries: vec![], next: fetch.from, damaged: vec![] };
+        let none = Fetched {
+            purpose: fetch.purpose,
+            from: fetch.from,
+            entries: vec![],
+            next: fetch.from,
+            damaged: vec![],
+        };
         let Some(segment) = self.segments.iter().find(|segment| segment.info.next > fetch.from)
         else {
             return none;
@@ -132,7 +141,13 @@ impl Disk {
             run.map(|(offset, entry)| (*offset, entry.clone())).collect();
         let next = run.last().map_or(segment.info.next, |(offset, _)| offset.plus(1));
         let (bad, good) = run.into_iter().partition(|(offset, _)| self.rotten.contains(offset));
-        Fetched { from: fetch.from, entries: good, next, damaged: damages(bad) }
+        Fetched {
+            purpose: fetch.purpose,
+            from: fetch.from,
+            entries: good,
+            next,
+            damaged: damages(bad),
+        }
     }
 
     fn write(&mut self, commit: Commit) {

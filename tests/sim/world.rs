@@ -3,16 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
+use std::sync::Arc;
 
 use tidegate::core::agent::{Agent, Settings, SourceSettings, WhenFull};
 use tidegate::core::clock::ClockSettings;
 use tidegate::core::id::ReceiptId;
 use tidegate::core::reading::Entry;
 use tidegate::core::seam::{
-    Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Now, Outcome, Publish, PublishBody,
-    StoreEvent,
+    Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Notice, Now, Outcome, Publish,
+    PublishBody, StoreEvent,
 };
 use tidegate::core::time::Span;
+use tidegate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
 
 use crate::broker::Broker;
 use crate::checker;
@@ -250,6 +252,15 @@ impl World {
                 }
                 Effect::Link(LinkCommand::Publish(publish)) => self.publish(publish),
                 Effect::Receipt(receipt, outcome) => self.receipt(receipt, outcome),
+                Effect::Checkpoint(bytes) => {
+                    self.disk.checkpoint = Some(bytes.to_vec());
+                    let written = StoreEvent::Checkpointed { error: None };
+                    self.after(self.scenario.seed % 5 * 1_000, Happening::Store(written));
+                }
+                Effect::Show(shown) => checker::is_durable_before_shown(self, &shown),
+                Effect::Notice(Notice::ReplayDiffers { differences }) => {
+                    assert!(self.scenario.has_rot, "{differences} results differ after a replay");
+                }
                 Effect::Notice(_) => {}
             }
         }
@@ -431,11 +442,41 @@ fn settings(scenario: &Scenario) -> Settings {
             restamp_settle: Span::from_secs(2),
             ..ClockSettings::DEFAULT
         },
+        windows: windows(),
         sources: ["press", "oven", "pump"]
             .iter()
             .map(|name| (tidegate::core::id::SourceId::new(name), SourceSettings::DEFAULT))
             .collect(),
     }
+}
+
+/// Devices here are heard up to five seconds late.
+fn windows() -> Vec<Arc<WindowSpec>> {
+    let spec = |name: &str, kind, late_policy| WindowSpec {
+        name: name.into(),
+        version: 1,
+        sources: Vec::new(),
+        entity: "*".to_owned(),
+        property: "*".to_owned(),
+        kind,
+        bound: Span::from_secs(3),
+        idle_after: Span::from_secs(5),
+        allowed_lateness: Span::from_secs(1),
+        late_policy,
+        aggregates: vec![Aggregate::Count, Aggregate::Sum],
+        expected_interval: None,
+        idle_flush: None,
+        final_marker: true,
+        include_bad: false,
+        upstream: true,
+    };
+    let second = Span::from_secs(1);
+    let tumbling = Kind::Tumbling { size: second, offset: Span::ZERO };
+    let sessions = Kind::Session { gap: second };
+    vec![
+        Arc::new(spec("seconds", tumbling, LatePolicy::SideOutput)),
+        Arc::new(spec("sessions", sessions, LatePolicy::SideOutput)),
+    ]
 }
 
 impl Disk {

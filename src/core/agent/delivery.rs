@@ -1,7 +1,7 @@
 //! Readings out: the link, publishes, acknowledgements, frontiers.
 
 use super::*;
-use crate::core::forward::{Fate, Verdict};
+use crate::core::forward::{Fate, Taken, Verdict};
 use crate::core::reading::{Record, Refusal};
 use crate::core::seam::Frontier;
 use crate::core::time::EventTime;
@@ -88,6 +88,10 @@ impl Agent {
             }
             Verdict::SetAside { offset, entry } => match entry {
                 Entry::Reading(record) => self.set_aside(now, &record, why, effects),
+                Entry::Window(result) => {
+                    self.is_through(now, offset, &Entry::Window(result.clone()));
+                    self.write_off_refused(now, &Entry::Window(result), effects);
+                }
                 other => self.is_through(now, offset, &other),
             },
         }
@@ -96,9 +100,7 @@ impl Agent {
     fn delivered(&mut self, now: &Now, offset: Offset, entry: &Entry, effects: &mut Vec<Effect>) {
         self.ack_rate.add(now.mono, 1);
         self.is_through(now, offset, entry);
-        if let Entry::Reading(record) = entry {
-            self.books.acknowledge(&record.source, record.epoch, record.seq);
-        }
+        self.settle(entry);
         if let Some(drain) = &mut self.drain {
             drain.sent += u64::from(entry.reading().is_some());
             if self.forward.done().frontier() >= drain.through.0 {
@@ -106,6 +108,13 @@ impl Agent {
                 self.drain = None;
                 effects.push(Effect::Notice(Notice::BacklogDrained { sent, took }));
             }
+        }
+    }
+
+    /// Its number is done with.
+    fn settle(&mut self, entry: &Entry) {
+        if let Some(numbered) = entry.numbered() {
+            self.books.acknowledge(numbered.source, numbered.epoch, numbered.seq);
         }
     }
 
@@ -137,7 +146,7 @@ impl Agent {
             content,
         };
         self.quarantine(now, &record.source, vec![refusal], effects);
-        self.write_off_refused(now, record, effects);
+        self.write_off_refused(now, &Entry::Reading(record.clone()), effects);
     }
 
     pub(super) fn drive_link(&mut self, now: &Now, effects: &mut Vec<Effect>) {
@@ -180,7 +189,15 @@ impl Agent {
                     Fate::Wait
                 }
             };
-            let Some((id, offset, mut entry)) = self.forward.take(now.mono, fate) else { break };
+            let (id, offset, mut entry) = match self.forward.take(now.mono, fate) {
+                None => break,
+                Some(Taken::Goes(id, offset, entry)) => (id, offset, entry),
+                Some(Taken::Stays(offset, entry)) => {
+                    self.is_through(now, offset, &entry);
+                    self.settle(&entry);
+                    continue;
+                }
+            };
             if let Entry::Reading(record) = &mut entry
                 && self.timing.time(offset, record)
             {

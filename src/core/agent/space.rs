@@ -85,19 +85,20 @@ impl Agent {
         self.unsaved_since.get_or_insert(now.mono);
     }
 
-    /// One reading that the broker will never take.
+    /// One reading or result that the broker will never take.
     pub(super) fn write_off_refused(
         &mut self,
         now: &Now,
-        record: &crate::core::reading::Record,
+        entry: &Entry,
         effects: &mut Vec<Effect>,
     ) {
-        let at = record.stamp.event_time;
+        let Some(numbered) = entry.numbered() else { return };
+        let at = numbered.event_time;
         let refused = WriteOff {
-            source: record.source.clone(),
-            epoch: record.epoch,
-            first: record.seq,
-            last: record.seq,
+            source: numbered.source.clone(),
+            epoch: numbered.epoch,
+            first: numbered.seq,
+            last: numbered.seq,
             reason: GapReason::RefusedByBroker,
             event_times: Some((at, at)),
         };
