@@ -17,6 +17,10 @@ use crate::exit::{Exit, Failure};
 const STORED_BYTES: f64 = 9.0;
 /// Reaching the disk; the same source.
 const WRITTEN_BYTES: f64 = 27.4;
+/// Of one window result in the journal, on disk. Assumed.
+const RESULT_BYTES: f64 = 60.0;
+/// What reaches the disk for each byte that stays there.
+const AMPLIFICATION: f64 = WRITTEN_BYTES / STORED_BYTES;
 /// Readings a second, where neither the command line nor the sources say.
 const RATE: f64 = 100.0;
 /// Series, where the command line does not say.
@@ -73,7 +77,7 @@ struct Plan {
 struct Buffer {
     /// `journal.max_bytes`.
     max_bytes: u64,
-    /// Readings that fit.
+    /// Readings that fit, beside the results that belong to them.
     readings: u64,
     /// Seconds without uplink until the oldest must go.
     lasts_s: f64,
@@ -88,9 +92,11 @@ struct WindowPlan {
     readings_per_pane: u64,
     bytes_per_pane: u64,
     state_bytes: u64,
-    /// First results of windows in a day, over all series; revisions and final
-    /// markers come on top.
+    /// Results in a day, over all series: the first of each window, and its final
+    /// marker. Revisions come on top.
     results_per_day: u64,
+    /// Whether they go up, and so through the journal.
+    upstream: bool,
 }
 
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
@@ -112,19 +118,22 @@ fn plan(config: &Config, rate: Option<f64>, keys: u64) -> Plan {
         None => (RATE, "nothing else; give --rate"),
     };
     let max_bytes = config.journal.max_bytes;
-    let readings = max_bytes as f64 / STORED_BYTES;
     let windows: Vec<WindowPlan> =
         config.windows.iter().map(|window| window_plan(window, rate, keys)).collect();
+    let results = windows.iter().filter(|window| window.upstream);
+    let results_per_s = results.map(|window| window.results_per_day).sum::<u64>() as f64 / 86_400.0;
+    let stored_per_s = rate * STORED_BYTES + results_per_s * RESULT_BYTES;
+    let lasts_s = max_bytes as f64 / stored_per_s;
     Plan {
         v: 1,
         rate,
         keys,
-        buffer: Buffer { max_bytes, readings: readings as u64, lasts_s: (readings / rate).round() },
+        buffer: Buffer { max_bytes, readings: (lasts_s * rate) as u64, lasts_s: lasts_s.round() },
         window_state_bytes: windows
             .iter()
             .fold(0, |sum, window| window.state_bytes.saturating_add(sum)),
         windows,
-        written_per_day_bytes: (rate * 86_400.0 * WRITTEN_BYTES) as u64,
+        written_per_day_bytes: (stored_per_s * AMPLIFICATION * 86_400.0) as u64,
         assumptions: vec![
             format!("{rate} readings/s, by {said}; spread evenly over {keys} series a window"),
             format!(
@@ -133,8 +142,8 @@ fn plan(config: &Config, rate: Option<f64>, keys: u64) -> Plan {
                  (slow sources, a short commit_interval), texts and composites take more"
             ),
             format!(
-                "window results are not in the journal's figures; a pane takes its aggregates, \
-                 measured, and {PANE_BYTES} bytes, assumed"
+                "{RESULT_BYTES} bytes on disk a window result that goes up; a pane takes its \
+                 aggregates, tried just now, and {PANE_BYTES} bytes"
             ),
         ],
     }
@@ -154,6 +163,10 @@ fn window_plan(window: &WindowSpec, rate: f64, keys: u64) -> WindowPlan {
     let panes_per_key = (held.as_secs_f64() / step_s).ceil().max(1.0) as u64;
     let readings_per_pane = (rate / keys as f64 * size.as_secs_f64()).ceil().max(1.0) as u64;
     let bytes_per_pane = PANE_BYTES + aggregate_bytes(&window.aggregates, readings_per_pane, size);
+    // Windows without a reading have no result.
+    let share = (rate / keys as f64 * size.as_secs_f64()).min(1.0);
+    let has_marker = window.final_marker && window.allowed_lateness > Span::ZERO;
+    let each = if has_marker { 2.0 } else { 1.0 };
     let panes = keys.saturating_mul(panes_per_key);
     WindowPlan {
         name: window.name.to_string(),
@@ -161,7 +174,8 @@ fn window_plan(window: &WindowSpec, rate: f64, keys: u64) -> WindowPlan {
         readings_per_pane,
         bytes_per_pane,
         state_bytes: panes.saturating_mul(bytes_per_pane),
-        results_per_day: (86_400.0 / step_s * keys as f64) as u64,
+        results_per_day: (86_400.0 / step_s * keys as f64 * share * each) as u64,
+        upstream: window.upstream,
     }
 }
 
@@ -251,13 +265,14 @@ mod tests {
     fn a_plan_follows_from_the_file_and_the_load() {
         let config = Config::parse(TEXT, Path::new("t.toml")).unwrap();
         let plan = plan(&config, Some(1_000.0), 500);
-        assert_eq!(plan.buffer.readings, 104_857_600);
-        assert_eq!(plan.buffer.lasts_s, 104_858.0);
-        assert_eq!(plan.written_per_day_bytes, 2_367_360_000);
+        // 9,000 bytes/s of readings, 6,000 of results.
+        assert_eq!(plan.buffer.readings, 62_911_647);
+        assert_eq!(plan.buffer.lasts_s, 62_912.0);
+        assert_eq!(plan.written_per_day_bytes / 1_000_000, 3_945);
         let sliding = &plan.windows[0];
         assert_eq!((sliding.panes_per_key, sliding.readings_per_pane), (14, 120));
         assert_eq!(sliding.state_bytes, 500 * 14 * sliding.bytes_per_pane);
-        assert_eq!(sliding.results_per_day, 8_640 * 500);
+        assert_eq!(sliding.results_per_day, 2 * 8_640 * 500);
         assert!((200..300).contains(&sliding.bytes_per_pane), "{}", sliding.bytes_per_pane);
         // 172,800 readings: thinned to 4,096 points at most.
         let day = &plan.windows[1];
@@ -265,7 +280,7 @@ mod tests {
         assert!((50_000..250_000).contains(&day.bytes_per_pane), "{}", day.bytes_per_pane);
         assert_eq!(plan.window_state_bytes, sliding.state_bytes + day.state_bytes);
         let said = text(&plan);
-        let expected = "buffer    900.0 MiB hold 104857600 readings: 1d 5h without uplink\n";
+        let expected = "buffer    900.0 MiB hold 62911647 readings: 17h 28m without uplink\n";
         assert!(said.contains(expected), "{said}");
     }
 

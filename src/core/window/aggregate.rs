@@ -358,8 +358,7 @@ impl Rest {
     fn add(&mut self, s: &Sample) {
         let (at_ns, seq, real) = (s.at.unix_ns(), s.seq.0, s.value.to_f64());
         if let Some(ends) = &mut self.ends {
-            let end = End { at_ns, seq, value: s.value };
-            ends.merge(&Ends(Some((end, end))));
+            ends.add(End { at_ns, seq, value: s.value });
         }
         if let Some(spread) = &mut self.spread {
             spread.add(real);
@@ -389,12 +388,24 @@ impl Rest {
 }
 
 impl Ends {
+    fn add(&mut self, end: End) {
+        let Some((first, last)) = &mut self.0 else {
+            self.0 = Some((end, end));
+            return;
+        };
+        if end.is_before(first) {
+            *first = end;
+        }
+        if last.is_before(&end) {
+            *last = end;
+        }
+    }
+
     fn merge(&mut self, other: &Ends) {
-        let Some((their_first, their_last)) = other.0 else { return };
-        let (first, last) = self.0.unwrap_or((their_first, their_last));
-        let first = if their_first.is_before(&first) { their_first } else { first };
-        let last = if last.is_before(&their_last) { their_last } else { last };
-        self.0 = Some((first, last));
+        if let Some((first, last)) = other.0 {
+            self.add(first);
+            self.add(last);
+        }
     }
 }
 

@@ -49,7 +49,11 @@ impl Line {
         if self.first.is_none_or(|first| point.is_before(&first)) {
             self.first = Some(point);
         }
-        let end = self.points.partition_point(|known| known.is_before(&point));
+        let is_newest = self.points.last().is_none_or(|last| last.is_before(&point));
+        let end = match is_newest {
+            true => self.points.len(),
+            false => self.points.partition_point(|known| known.is_before(&point)),
+        };
         let shift = self.shift.min(SHIFT_MAX);
         let is_same_cell =
             |known: &Point| shift > 0 && known.at_ns >> shift == point.at_ns >> shift;
@@ -58,9 +62,21 @@ impl Line {
         }
         match self.points[..end].last_mut() {
             Some(before) if is_same_cell(before) => *before = point,
-            _ => self.points.insert(end, point),
+            _ => {
+                self.make_room();
+                self.points.insert(end, point);
+            }
         }
         self.thin();
+    }
+
+    /// Doubles, yet never beyond what can be in use.
+    fn make_room(&mut self) {
+        let len = self.points.len();
+        if len == self.points.capacity() {
+            let wanted = (2 * len).clamp(4, POINTS_MAX + 1);
+            self.points.reserve_exact(wanted.saturating_sub(len));
+        }
     }
 
     pub(super) fn merge(&mut self, other: &Line) {

@@ -13,14 +13,17 @@
 //! What is kept is a function of the values alone: the order in which they come
 //! and how they are split and merged changes nothing.
 
-use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
-/// Greatest relative error of a quantile: half a bin, 1/128 = 0.78 %, where no
-/// bin had to be given up.
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Greatest relative error of a quantile: half a bin, 1/128 = 0.78 %, for
+/// magnitudes within nine decades of the greatest ([`BINS_MAX`]).
 pub const RELATIVE_ERROR: f64 = 1.0 / 128.0;
 
-/// Bins of one sign: 32 powers of two, nine decades, if every bin is in use.
-/// Beyond, the bins nearest to zero are counted together. 16 bytes each.
+/// Bins of one sign: 32 powers of two, nine decades below the greatest
+/// magnitude. What lies nearer to zero is counted in the least of them. 8 bytes
+/// each, from the least to the greatest that is in use.
 pub const BINS_MAX: usize = 2_048;
 
 /// Parts of a whole in which quantiles are given: 9,900 is the 99th percentile.
@@ -28,6 +31,9 @@ pub const WHOLE: u64 = 10_000;
 
 /// Fraction bits that do not matter: 52 of a double less the six that do.
 const DROPPED_BITS: u32 = 46;
+
+/// The bin of the greatest double.
+const KEY_MAX: u32 = (f64::MAX.to_bits() >> DROPPED_BITS) as u32;
 
 /// Quantiles of finite numbers of either sign, zero included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,18 +45,13 @@ pub struct Sketch {
     negative: Bins,
 }
 
-/// The bins of one sign, by magnitude, least first; none is empty.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The bins of one sign, by magnitude.
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Bins {
-    #[serde(with = "packed")]
-    bins: Vec<Bin>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Bin {
-    /// Exponent and first fraction bits of the magnitude.
-    key: u32,
-    count: u64,
+    /// Exponent and first fraction bits of the least magnitude.
+    least: u32,
+    /// Counts from `least` on; neither the first nor the last is zero.
+    counts: VecDeque<u64>,
 }
 
 impl Sketch {
@@ -63,8 +64,8 @@ impl Sketch {
         let key = (value.abs().to_bits() >> DROPPED_BITS) as u32;
         match value {
             0.0 => self.zeros += 1,
-            _ if value > 0.0 => self.positive.add(key),
-            _ => self.negative.add(key),
+            _ if value > 0.0 => self.positive.add(key, 1),
+            _ => self.negative.add(key, 1),
         }
     }
 
@@ -101,8 +102,11 @@ impl Sketch {
         let count = self.count();
         let rank = (u128::from(count) * u128::from(parts)).div_ceil(u128::from(WHOLE));
         let mut left = u64::try_from(rank).unwrap_or(u64::MAX).clamp(1, count);
-        let negative = self.negative.bins.iter().rev().map(|bin| (-middle(bin.key), bin.count));
-        let positive = self.positive.bins.iter().map(|bin| (middle(bin.key), bin.count));
+        if left == 1 || left == count {
+            return Some(if left == 1 { least } else { greatest });
+        }
+        let negative = self.negative.iter().rev().map(|(key, count)| (-middle(key), count));
+        let positive = self.positive.iter().map(|(key, count)| (middle(key), count));
         for (value, count) in negative.chain([(0.0, self.zeros)]).chain(positive) {
             if left <= count {
                 return Some(value.clamp(least, greatest));
@@ -114,7 +118,7 @@ impl Sketch {
 
     /// Bytes in memory beside the sketch itself.
     pub fn heap_bytes(&self) -> usize {
-        (self.positive.bins.capacity() + self.negative.bins.capacity()) * size_of::<Bin>()
+        (self.positive.counts.capacity() + self.negative.counts.capacity()) * size_of::<u64>()
     }
 
     fn stretch(&mut self, least: f64, greatest: f64) {
@@ -133,81 +137,84 @@ fn middle(key: u32) -> f64 {
 }
 
 impl Bins {
-    fn count(&self) -> u64 {
-        self.bins.iter().map(|bin| bin.count).sum()
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, u64)> {
+        let in_use = |(i, count): (usize, &u64)| (self.least + i as u32, *count);
+        self.counts.iter().enumerate().map(in_use)
     }
 
-    fn add(&mut self, key: u32) {
-        match self.bins.binary_search_by_key(&key, |bin| bin.key) {
-            Ok(at) => self.bins[at].count += 1,
-            Err(at) => {
-                self.bins.insert(at, Bin { key, count: 1 });
-                self.shrink();
-            }
+    fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Counts `count` (positive) at `key`, or at the least key that is kept. The
+    /// greatest key decides which that is, so the result depends on the values
+    /// alone: a bound that rose early would have risen anyway.
+    fn add(&mut self, key: u32, count: u64) {
+        if self.counts.is_empty() {
+            self.least = key;
+            self.counts.push_back(count);
+            return;
         }
+        let greatest = self.least + self.counts.len() as u32 - 1;
+        let floor = greatest.max(key).saturating_sub(BINS_MAX as u32 - 1);
+        if floor > self.least {
+            self.raise(floor);
+        }
+        let key = key.max(floor);
+        for _ in key..self.least {
+            self.counts.push_front(0);
+        }
+        self.least = self.least.min(key);
+        let at = (key - self.least) as usize;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] += count;
+    }
+
+    /// Counts all below `floor` there.
+    fn raise(&mut self, floor: u32) {
+        let below = ((floor - self.least) as usize).min(self.counts.len());
+        let moved: u64 = self.counts.drain(..below).sum();
+        match self.counts.front_mut() {
+            Some(first) => *first += moved,
+            None => self.counts.push_back(moved),
+        }
+        self.least = floor;
     }
 
     fn merge(&mut self, other: &Bins) {
-        let mut merged = Vec::with_capacity(self.bins.len().max(other.bins.len()));
-        let (mut ours, mut theirs) = (self.bins.iter().peekable(), other.bins.iter().peekable());
-        loop {
-            let from_ours = match (ours.peek(), theirs.peek()) {
-                (None, None) => break,
-                (Some(a), Some(b)) if a.key == b.key => {
-                    merged.push(Bin { key: a.key, count: a.count + b.count });
-                    ours.next();
-                    theirs.next();
-                    continue;
-                }
-                (Some(a), Some(b)) => a.key < b.key,
-                (ours, None) => ours.is_some(),
-                (None, Some(_)) => false,
-            };
-            merged.extend(if from_ours { ours.next() } else { theirs.next() });
-        }
-        self.bins = merged;
-        self.shrink();
-    }
-
-    /// Counts the bins nearest to zero together until the bound is kept. Which
-    /// ones survive, and so the result, depends on the values alone: those of
-    /// the greatest keys are among the greatest of every part too.
-    fn shrink(&mut self) {
-        let Some(excess) = self.bins.len().checked_sub(BINS_MAX).filter(|excess| *excess > 0)
-        else {
-            return;
-        };
-        let given_up: u64 = self.bins.drain(..excess).map(|bin| bin.count).sum();
-        if let Some(least) = self.bins.first_mut() {
-            least.count += given_up;
+        // From the greatest on: what is given up is known from the start.
+        for (key, count) in other.iter().rev().filter(|(_, count)| *count > 0) {
+            self.add(key, count);
         }
     }
 }
 
-/// Bins as distance from the bin before and count: two or three bytes each.
-mod packed {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Bin;
-
-    pub(super) fn serialize<S: Serializer>(bins: &[Bin], to: S) -> Result<S::Ok, S::Error> {
+/// Stored as distance from the bin before and count, empty bins left out: two or
+/// three bytes each.
+impl Serialize for Bins {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut before = 0;
-        let step = |bin: &Bin| {
-            let step = bin.key.wrapping_sub(before);
-            before = bin.key;
-            (step, bin.count)
+        let step = |(key, count): (u32, u64)| {
+            let step = key - before;
+            before = key;
+            (step, count)
         };
-        bins.iter().map(step).collect::<Vec<(u32, u64)>>().serialize(to)
+        let in_use = self.iter().filter(|(_, count)| *count > 0);
+        in_use.map(step).collect::<Vec<(u32, u64)>>().serialize(to)
     }
+}
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Bin>, D::Error> {
+impl<'de> Deserialize<'de> for Bins {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let steps = Vec::<(u32, u64)>::deserialize(from)?;
-        let mut key = 0_u32;
-        let bin = |(step, count)| {
-            key = key.wrapping_add(step);
-            Bin { key, count }
-        };
-        Ok(steps.into_iter().map(bin).collect())
+        let (mut bins, mut key) = (Self::default(), 0_u32);
+        for (step, count) in steps.into_iter().filter(|(_, count)| *count > 0) {
+            key = key.saturating_add(step).min(KEY_MAX);
+            bins.add(key, count);
+        }
+        Ok(bins)
     }
 }
 

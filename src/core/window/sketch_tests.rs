@@ -57,14 +57,14 @@ fn bins_are_those_of_the_bits_on_every_machine() {
     assert_eq!(bytes, expected);
 }
 
-/// Forty decades over 2,048 bins: the upper ones keep their error.
+/// Forty decades over nine that are kept: the upper ones keep their error.
 #[test]
 fn beyond_the_bound_small_magnitudes_are_counted_together_whatever_the_order() {
     let values: Vec<f64> = (0..20_000).map(|i| 10_f64.powf(f64::from(i) / 500.0)).collect();
     let forward = sketch(&values);
     let backward = sketch(&values.iter().rev().copied().collect::<Vec<_>>());
     assert_eq!(forward, backward);
-    assert_eq!(forward.positive.bins.len(), BINS_MAX);
+    assert_eq!(forward.positive.counts.len(), BINS_MAX);
     assert_eq!(forward.count(), 20_000);
     let p99 = forward.quantile(9_900).unwrap();
     let expected = exact(&values, 9_900);
@@ -74,19 +74,21 @@ fn beyond_the_bound_small_magnitudes_are_counted_together_whatever_the_order() {
     assert_eq!(halves, forward);
 }
 
+/// Within nine decades.
+fn near_values() -> impl Strategy<Value = Vec<f64>> {
+    let value =
+        prop_oneof![1e-3..1e5_f64, -1e5..-1e-3_f64, 1.0..2.0_f64, (-2..5_i32).prop_map(f64::from),];
+    prop::collection::vec(value, 1..200)
+}
+
 fn values() -> impl Strategy<Value = Vec<f64>> {
-    let value = prop_oneof![
-        -1e6..1e6_f64,
-        -1.0..1.0_f64,
-        (0..5_i32).prop_map(f64::from),
-        prop::num::f64::NORMAL,
-    ];
+    let value = prop_oneof![-1e6..1e6_f64, 1.0..2.0_f64, Just(0.0), prop::num::f64::NORMAL];
     prop::collection::vec(value, 1..200)
 }
 
 proptest! {
     #[test]
-    fn quantiles_are_within_the_stated_error(values in values(), parts in 0..=WHOLE) {
+    fn quantiles_are_within_the_stated_error(values in near_values(), parts in 0..=WHOLE) {
         let found = sketch(&values).quantile(parts).unwrap();
         let expected = exact(&values, parts);
         // The middle of a bin is itself rounded.
