@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::clock::{ClockEvent, ClockSource, ClockState, Correction};
 use super::id::{BootId, Epoch, Seq, SourceId};
-use super::time::{EventTime, IngestTime, MaxError, TimebaseId, Uptime};
+use super::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
+use super::window::{LateReading, WindowResult};
 
 /// What is measured: one property of one entity, in one unit. Sources intern
 /// it, so that a thousand readings of one series share one allocation.
@@ -303,31 +304,113 @@ pub enum Entry {
     Correction(Correction),
     /// What happened to the wall clock.
     Clock(ClockEvent),
+    /// A window's result, numbered like a reading.
+    Window(WindowResult),
+    /// A reading that came too late for a window. The reading itself stands in
+    /// the journal before it; this has no number of its own.
+    Late(LateReading),
+    /// A reading of an earlier entry whose time was open and is final now, as the
+    /// windows are given it. Internal.
+    Retimed(Record),
+    /// The windows took a source for idle, or flushed. Internal.
+    Idle(IdleMark),
+}
+
+/// That the windows took a source for idle here, or fired what was open, so that
+/// a replay of the journal does the same at the same place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleMark {
+    /// The silent source.
+    pub source: SourceId,
+    /// Unslewed uptime of the turn that found it silent.
+    pub at: Uptime,
+    /// The window by its name; `None`: every one that reads the source.
+    pub window: Option<Arc<str>>,
+    /// Whether open panes were fired (`idle_flush`), not just the source left
+    /// out of the watermark.
+    pub flush: bool,
+}
+
+/// The name of a numbered entry, and its place in event time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbered<'a> {
+    /// The source; `window:NAME` for a result.
+    pub source: &'a SourceId,
+    /// The numbering that `seq` belongs to.
+    pub epoch: Epoch,
+    /// Its number within the source.
+    pub seq: Seq,
+    /// A reading's event time; of a result the last nanosecond that belongs to its
+    /// window: its end less 1 ns.
+    pub event_time: EventTime,
 }
 
 impl Entry {
     /// The source it speaks of.
     pub fn source(&self) -> &SourceId {
         match self {
-            Entry::Reading(record) => &record.source,
+            Entry::Reading(record) | Entry::Retimed(record) => &record.source,
             Entry::Gap(gap) => &gap.source,
             Entry::Correction(correction) => &correction.source,
             Entry::Clock(event) => &event.source,
+            Entry::Window(result) => &result.source,
+            Entry::Late(late) => &late.record.source,
+            Entry::Idle(mark) => &mark.source,
         }
     }
 
-    /// The reading, if it is one.
+    /// The reading, if it is one. A late or retimed one is not: it repeats an
+    /// entry that is.
     pub fn reading(&self) -> Option<&Record> {
         match self {
             Entry::Reading(record) => Some(record),
-            Entry::Gap(_) | Entry::Correction(_) | Entry::Clock(_) => None,
+            _ => None,
         }
+    }
+
+    /// The record it carries: of a reading, of a late one, of a retimed one.
+    pub fn record(&self) -> Option<&Record> {
+        match self {
+            Entry::Reading(record) | Entry::Retimed(record) => Some(record),
+            Entry::Late(late) => Some(&late.record),
+            _ => None,
+        }
+    }
+
+    /// Its name, if it has a number of its own: readings and results have.
+    pub fn numbered(&self) -> Option<Numbered<'_>> {
+        match self {
+            Entry::Reading(record) => Some(Numbered {
+                source: &record.source,
+                epoch: record.epoch,
+                seq: record.seq,
+                event_time: record.stamp.event_time,
+            }),
+            Entry::Window(result) => Some(Numbered {
+                source: &result.source,
+                epoch: result.epoch,
+                seq: result.seq,
+                event_time: result.end - Span::from_ns(1),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether it is for the windows alone, and never sent.
+    pub const fn is_internal(&self) -> bool {
+        matches!(self, Entry::Retimed(_) | Entry::Idle(_))
     }
 
     /// Roughly what it takes in memory, in bytes; for bounds, not for accounts.
     pub fn weight(&self) -> usize {
         match self {
-            Entry::Reading(record) => record.weight(),
+            Entry::Reading(record) | Entry::Retimed(record) => record.weight(),
+            Entry::Late(late) => late.record.weight(),
+            Entry::Window(result) => {
+                size_of::<Entry>()
+                    + size_of_val(&result.values[..])
+                    + size_of_val(&result.coverage.excluded_idle[..])
+            }
             _ => size_of::<Entry>(),
         }
     }

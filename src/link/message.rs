@@ -2,8 +2,9 @@
 
 use super::Settings;
 use crate::core::id::{Epoch, Seq, SourceId};
-use crate::core::reading::Entry;
+use crate::core::reading::{Entry, Record};
 use crate::core::seam::PublishBody;
+use crate::core::window::LateReading;
 use crate::wire::{json, topic};
 
 /// Usual length of a reading; one allocation for most payloads.
@@ -56,6 +57,16 @@ impl Message {
                 let topic = topic::clock(gateway);
                 Message { topic, payload, is_retained: false, key: Some(key) }
             }
+            PublishBody::Entry(Entry::Window(result)) => {
+                json::window_result(gateway, result, &mut payload);
+                let topic = topic::window(gateway, &result.window);
+                let key = key(gateway, &result.source, result.epoch, result.seq, result.seq);
+                Message { topic, payload, is_retained: false, key: Some(key) }
+            }
+            PublishBody::Entry(Entry::Late(late)) => Message::late(gateway, late, payload),
+            PublishBody::Entry(Entry::Retimed(_) | Entry::Idle(_)) => {
+                unreachable!("internal entries are never published")
+            }
             PublishBody::Frontier(frontier) => {
                 json::frontier(gateway, frontier, &mut payload);
                 let topic = topic::frontier(gateway, frontier.source.as_str());
@@ -66,6 +77,17 @@ impl Message {
                 Message { topic: topic::status(gateway), payload, is_retained: true, key: None }
             }
         }
+    }
+
+    /// The reading itself goes up too, and one may be late for several windows: the
+    /// key names the window besides.
+    fn late(gateway: &str, late: &LateReading, mut payload: Vec<u8>) -> Message {
+        json::late_reading(gateway, late, &mut payload);
+        let topic = topic::late(gateway, &late.window);
+        let Record { source, epoch, seq, .. } = &late.record;
+        let (window, version) = (&late.window, late.version);
+        let key = format!("{gateway}/late:{window}:{version}/{source}/{epoch}/{seq}-{seq}");
+        Message { topic, payload, is_retained: false, key: Some(key) }
     }
 
     /// What the broker says for us when we vanish.
@@ -81,74 +103,5 @@ fn key(gateway: &str, source: &SourceId, epoch: Epoch, first: Seq, last: Seq) ->
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::core::clock::event::CLOCK_SOURCE;
-    use crate::core::clock::{ClockEvent, ClockEventKind, ClockSource, ClockState, Correction};
-    use crate::core::id::BootId;
-    use crate::core::time::{IngestTime, MaxError, Span, TimebaseId, Uptime};
-    use crate::link::{MAX_PAYLOAD_BYTES, Protocol};
-
-    fn sent(entry: Entry) -> (String, bool, String, String) {
-        let settings = Settings {
-            gateway: "gw".into(),
-            host: String::new(),
-            port: 1883,
-            tls: false,
-            protocol: Protocol::V5,
-            client_id: String::new(),
-            username: None,
-            password_file: None,
-            ca_file: None,
-            cert_file: None,
-            key_file: None,
-            keep_alive: Duration::from_secs(30),
-            inflight_max: 1,
-            max_payload: MAX_PAYLOAD_BYTES,
-            topic: topic::Template::parse("t").unwrap(),
-            time_floor_s: 0,
-        };
-        let Message { topic, payload, is_retained, key } =
-            Message::new(&settings, &PublishBody::Entry(entry));
-        (topic, is_retained, key.unwrap(), String::from_utf8(payload).unwrap())
-    }
-
-    #[test]
-    fn corrections_are_keyed_by_what_they_correct() {
-        let (topic, is_retained, key, payload) = sent(Entry::Correction(Correction {
-            source: SourceId::new("s"),
-            epoch: Epoch { number: 1, nonce: 7 },
-            first_seq: Seq(1),
-            last_seq: Seq(9),
-            boot: BootId([0xab; 16]),
-            timebase: TimebaseId(2),
-            shift: Span::from_ns(123),
-            max_error: MaxError::from_ns(1),
-            at: IngestTime::from_unix_ns(0),
-        }));
-        assert_eq!((topic.as_str(), is_retained), ("tidegate/gw/corrections/s", false));
-        assert_eq!(key, "gw/s/1-00000007/1-9");
-        assert!(payload.contains(r#""shift_ns":123"#), "{payload}");
-    }
-
-    #[test]
-    fn clock_events_are_keyed_by_boot_and_uptime() {
-        let (topic, is_retained, key, payload) = sent(Entry::Clock(ClockEvent {
-            source: SourceId::new(CLOCK_SOURCE),
-            kind: ClockEventKind::State,
-            boot: BootId([0xab; 16]),
-            uptime: Uptime::from_ns(77),
-            timebase: TimebaseId(2),
-            at: IngestTime::from_unix_ns(0),
-            state_before: ClockState::Stepped,
-            state: ClockState::Synchronized,
-            clock: ClockSource::Ntp,
-            max_error: None,
-        }));
-        assert_eq!((topic.as_str(), is_retained), ("tidegate/gw/clock", false));
-        assert_eq!(key, "gw/clock/abababab-abab-abab-abab-abababababab/77");
-        assert!(payload.contains(r#""event":"state""#), "{payload}");
-    }
-}
+#[path = "message_tests.rs"]
+mod tests;

@@ -8,7 +8,7 @@ use crate::store::{StoreError, inspect};
 use crate::wire::json;
 
 /// Hands every readable entry from the offset `from` on to `show`, as the JSON
-/// line that the uplink would send.
+/// line that the uplink would send. Entries that are never sent are passed over.
 ///
 /// # Errors
 /// The journal is in use, or cannot be read.
@@ -26,6 +26,9 @@ pub fn cat(
             Entry::Gap(gap) => json::gap(gateway, gap, &mut line),
             Entry::Correction(correction) => json::correction(gateway, correction, &mut line),
             Entry::Clock(event) => json::clock_event(gateway, event, &mut line),
+            Entry::Window(result) => json::window_result(gateway, result, &mut line),
+            Entry::Late(late) => json::late_reading(gateway, late, &mut line),
+            Entry::Retimed(_) | Entry::Idle(_) => return,
         }
         line.push(b'\n');
         show(&line);

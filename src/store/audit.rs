@@ -1,7 +1,8 @@
-//! Damage inside a segment that opens: which readings are lost with a stretch.
+//! Damage inside a segment that opens: which readings and results are lost with a
+//! stretch.
 //!
 //! One pass over the segment. Sequence numbers have no holes, so whatever lies
-//! between what is known before a stretch (the head, the last readable reading)
+//! between what is known before a stretch (the head, the last readable entry)
 //! and after it (the next readable one, the seal) was in it.
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use super::error::StoreError;
 use super::meta::{Contents, tail_in};
 use super::segment::{Piece, Segment};
 use crate::core::id::{Epoch, Offset, Seq, SourceId};
-use crate::core::reading::{Entry, Record};
+use crate::core::reading::{Entry, Numbered};
 use crate::core::seam::{Damage, Meta, Missing};
 
 /// What is known of a segment without its frames.
@@ -76,21 +77,21 @@ impl Pass {
             }
             self.at = Offset(at + 1);
             self.audit.entries += 1;
-            if let Entry::Reading(record) = entry {
-                self.reading(record);
+            if let Some(one) = entry.numbered() {
+                self.numbered(&one);
             }
         }
     }
 
-    fn reading(&mut self, record: &Record) {
-        // Nearly every reading follows the one before it.
-        let key = (record.source.clone(), record.epoch);
+    fn numbered(&mut self, one: &Numbered<'_>) {
+        // Nearly every one follows the one before it.
+        let key = (one.source.clone(), one.epoch);
         let stretches = self.audit.damages.len();
         match self.seen.get_mut(&key) {
-            Some(seen) if seen.0.next() >= record.seq => *seen = (record.seq, stretches),
+            Some(seen) if seen.0.next() >= one.seq => *seen = (one.seq, stretches),
             _ => {
-                self.missing_up_to(key.clone(), record.seq);
-                self.seen.insert(key, (record.seq, stretches));
+                self.missing_up_to(key.clone(), one.seq);
+                self.seen.insert(key, (one.seq, stretches));
             }
         }
     }

@@ -4,6 +4,7 @@
 use crate::core::clock::{ClockEventKind, ClockSource, ClockState};
 use crate::core::reading::{GapReason, Origin, Quality};
 use crate::core::time::Span;
+use crate::core::window::{Aggregate, LateReason, ResultStatus};
 
 /// Declares both directions of one mapping.
 macro_rules! codes {
@@ -53,6 +54,28 @@ codes!(
     Unsynchronized = 3
 );
 codes!(reason_code, reason_of, GapReason, Evicted = 0, Corrupt = 1, RefusedByBroker = 2);
+
+codes!(status_code, status_of, ResultStatus, Provisional = 0, Final = 1, Retracted = 2);
+codes!(late_code, late_of, LateReason, TooLate = 0);
+codes!(
+    aggregate_code,
+    aggregate_of,
+    Aggregate,
+    Count = 0,
+    Sum = 1,
+    Mean = 2,
+    Min = 3,
+    Max = 4,
+    First = 5,
+    Last = 6,
+    Range = 7,
+    Stddev = 8,
+    Twa = 9,
+    P50 = 10,
+    P95 = 11,
+    P99 = 12,
+    Rate = 13
+);
 
 /// The number of a clock event's kind, and its amount: nanoseconds, parts per
 /// million for a fast slew, zero for kinds that have none.

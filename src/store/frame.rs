@@ -3,10 +3,12 @@
 //! ```text
 //! envelope (version, lz4 or not, length, CRC32C)
 //!   first offset, count, kind of each entry
-//!   facts table (source, numbering, boot, clock, quality: facts.rs) and each reading's row in it
+//!   facts table (source, numbering, boot, clock, quality: facts.rs) and each reading's row in it;
+//!   late and retimed readings are among the readings
 //!   series, seq, ingest time, uptime, event time, error bounds: columns of differences
 //!   values by kind, texts
-//!   gap records, corrections, clock events (rare.rs)
+//!   window results, columns of their own (results.rs)
+//!   gap records, corrections, clock events, what makes a reading a late one (rare.rs)
 //! ```
 //!
 //! Everything comes back exactly as it went in, to the last bit of a NaN.
@@ -15,7 +17,7 @@ use super::column::{Cursor, put_column, put_floats, put_texts, put_varint, varin
 use super::dictionary::NameWriter;
 use super::envelope;
 use super::facts::{self, FactsTable, Shape};
-use super::rare;
+use super::{rare, results};
 use crate::core::id::{Epoch, Offset};
 use crate::core::limits::{FRAME_BYTES_MAX, FRAME_READINGS_MAX};
 use crate::core::reading::{Entry, Record, Value};
@@ -124,6 +126,7 @@ impl FrameWriter {
         self.write_numbers(entries, names);
         self.write_times(entries);
         self.write_values(entries);
+        results::put(entries, names, &mut self.body);
         self.write_rare(entries, names);
         self.finish()
     }
@@ -153,7 +156,7 @@ impl FrameWriter {
     fn write_facts(&mut self, entries: &[Entry], names: &mut NameWriter) {
         self.facts.clear();
         self.rows.clear();
-        for record in readings(entries) {
+        for record in records(entries) {
             let facts = facts::Facts::of(record, names.source(&record.source));
             self.rows.push(self.facts.place(facts));
         }
@@ -165,14 +168,14 @@ impl FrameWriter {
 
     fn write_numbers(&mut self, entries: &[Entry], names: &mut NameWriter) {
         let mut last = 0;
-        self.column(readings(entries).map(|record| {
+        self.column(records(entries).map(|record| {
             let series = names.series(&record.series);
             let difference = i64::from(series) - std::mem::replace(&mut last, i64::from(series));
             zigzag(difference)
         }));
         self.tails.clear();
         self.column.clear();
-        for (record, row) in readings(entries).zip(&self.rows) {
+        for (record, row) in records(entries).zip(&self.rows) {
             let tail = self.tails.of(self.facts.rows()[*row].source, record.epoch);
             let difference = record.seq.0.wrapping_sub(*tail) as i64;
             *tail = record.seq.0;
@@ -184,19 +187,19 @@ impl FrameWriter {
     fn write_times(&mut self, entries: &[Entry]) {
         let ingest = |record: &Record| record.stamp.ingest_time.unix_ns();
         let event = |record: &Record| record.stamp.event_time.unix_ns();
-        let unit = coarsest_unit(readings(entries).map(ingest));
+        let unit = coarsest_unit(records(entries).map(ingest));
         put_varint(&mut self.body, unit as u64);
-        self.column(differences(readings(entries).map(|r| ingest(r) / unit)).map(zigzag));
+        self.column(differences(records(entries).map(|r| ingest(r) / unit)).map(zigzag));
         // Wall minus uptime stands still between steps.
         self.column(
             differences(
-                readings(entries).map(|r| ingest(r).wrapping_sub(r.stamp.uptime.ns() as i64)),
+                records(entries).map(|r| ingest(r).wrapping_sub(r.stamp.uptime.ns() as i64)),
             )
             .map(zigzag),
         );
-        let unit = coarsest_unit(readings(entries).map(event));
-        let lags = || readings(entries).map(|r| event(r).wrapping_sub(ingest(r))).map(zigzag);
-        let deltas = || differences(readings(entries).map(|r| event(r) / unit));
+        let unit = coarsest_unit(records(entries).map(event));
+        let lags = || records(entries).map(|r| event(r).wrapping_sub(ingest(r))).map(zigzag);
+        let deltas = || differences(records(entries).map(|r| event(r) / unit));
         let changes = || differences(deltas()).map(zigzag);
         let cost = |values: &mut dyn Iterator<Item = u64>| values.map(varint_len).sum::<usize>();
         let costs = [cost(&mut lags()), cost(&mut deltas().map(zigzag)), cost(&mut changes())];
@@ -211,9 +214,9 @@ impl FrameWriter {
             self.body.push(EVENT_DELTA_OF_DELTA);
             self.column(changes());
         }
-        let errors = readings(entries).filter_map(|r| r.stamp.max_error).map(|e| e.ns() as i64);
+        let errors = records(entries).filter_map(|r| r.stamp.max_error).map(|e| e.ns() as i64);
         self.column(differences(errors).map(zigzag));
-        let firsts = readings(entries).filter_map(|r| {
+        let firsts = records(entries).filter_map(|r| {
             r.stamp.first_event_time.map(|first| first.unix_ns().wrapping_sub(event(r)))
         });
         self.column(firsts.map(zigzag));
@@ -221,42 +224,42 @@ impl FrameWriter {
 
     fn write_values(&mut self, entries: &[Entry]) {
         self.floats.clear();
-        for record in readings(entries) {
+        for record in records(entries) {
             if let Value::F64(value) = record.value {
                 self.floats.push(value);
             }
         }
         put_floats(&mut self.body, &self.floats, &mut self.column);
-        self.column(readings(entries).filter_map(|r| match r.value {
+        self.column(records(entries).filter_map(|r| match r.value {
             Value::I64(value) => Some(zigzag(value)),
             _ => None,
         }));
-        self.column(readings(entries).filter_map(|r| match r.value {
+        self.column(records(entries).filter_map(|r| match r.value {
             Value::U64(value) => Some(value),
             _ => None,
         }));
-        self.column(readings(entries).filter_map(|r| match r.value {
+        self.column(records(entries).filter_map(|r| match r.value {
             Value::Bool(value) => Some(u64::from(value)),
             _ => None,
         }));
         // By kind, as the reader takes them from one column each.
-        let text = readings(entries).filter_map(|r| match &r.value {
+        let text = records(entries).filter_map(|r| match &r.value {
             Value::Text(text) => Some(&**text),
             _ => None,
         });
         put_texts(&mut self.body, text);
-        let composite = readings(entries).filter_map(|r| match &r.value {
+        let composite = records(entries).filter_map(|r| match &r.value {
             Value::Composite(text) => Some(&**text),
             _ => None,
         });
         put_texts(&mut self.body, composite);
-        put_texts(&mut self.body, readings(entries).filter_map(|r| r.quality_detail.as_deref()));
-        put_texts(&mut self.body, readings(entries).filter_map(|r| r.id.as_deref()));
+        put_texts(&mut self.body, records(entries).filter_map(|r| r.quality_detail.as_deref()));
+        put_texts(&mut self.body, records(entries).filter_map(|r| r.id.as_deref()));
     }
 
     fn write_rare(&mut self, entries: &[Entry], names: &mut NameWriter) {
-        for entry in entries.iter().filter(|entry| entry.reading().is_none()) {
-            rare::put(entry, names.source(entry.source()), &mut self.body);
+        for entry in entries {
+            rare::put(entry, names, &mut self.body);
         }
     }
 }
@@ -271,8 +274,9 @@ pub(super) fn count_kind(rows: &[&facts::Facts], kind: u8) -> usize {
     rows.iter().filter(|row| Shape::kind(row.shape) == kind).count()
 }
 
-fn readings(entries: &[Entry]) -> impl Iterator<Item = &Record> {
-    entries.iter().filter_map(Entry::reading)
+/// Readings, and what late and retimed entries carry of them: one form for all.
+fn records(entries: &[Entry]) -> impl Iterator<Item = &Record> {
+    entries.iter().filter_map(Entry::record)
 }
 
 /// Entries that go into the next frame: bounded in number and in text.
@@ -286,12 +290,12 @@ fn frame_len(entries: &[Entry], limit: usize) -> usize {
 }
 
 /// Each value less the one before it; the first as it is.
-fn differences(values: impl Iterator<Item = i64>) -> impl Iterator<Item = i64> {
+pub(super) fn differences(values: impl Iterator<Item = i64>) -> impl Iterator<Item = i64> {
     values.scan(0_i64, |last, value| Some(value.wrapping_sub(std::mem::replace(last, value))))
 }
 
 /// Milliseconds or microseconds, when every time is a whole number of them.
-fn coarsest_unit(times: impl Iterator<Item = i64>) -> i64 {
+pub(super) fn coarsest_unit(times: impl Iterator<Item = i64>) -> i64 {
     let mut unit = 1_000_000;
     for time in times {
         while time % unit != 0 {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::clocks::StoredLedger;
 use super::ledger::{StoredHanded, StoredOpenGap};
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
-use crate::core::reading::{Entry, Record};
+use crate::core::reading::{Entry, Numbered};
 use crate::core::seam::{Meta, SourceMeta, SourceRange};
 use crate::core::time::{EventTime, Uptime};
 
@@ -196,7 +196,7 @@ pub(super) fn contents_of(stored: Vec<StoredRange>) -> Contents {
     ranges.collect()
 }
 
-/// Sums up readings, cheaply: neighbours share their source, and polled sources
+/// Sums up readings and results, cheaply: neighbours share their source, and polled sources
 /// take turns.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
@@ -206,39 +206,27 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) fn add(&mut self, entries: &[Entry]) {
-        entries.iter().filter_map(Entry::reading).for_each(|record| self.add_record(record));
+        entries.iter().filter_map(Entry::numbered).for_each(|one| self.add_one(&one));
     }
 
-    fn add_record(&mut self, record: &Record) {
-        let is_it = |range: &(SourceId, Epoch, SourceRange)| {
-            range.1 == record.epoch && range.0 == record.source
-        };
+    fn add_one(&mut self, one: &Numbered<'_>) {
+        let is_it =
+            |range: &(SourceId, Epoch, SourceRange)| range.1 == one.epoch && range.0 == *one.source;
         let guesses = [self.last, (self.last + 1) % self.ranges.len().max(1)];
         let found = guesses
             .into_iter()
             .find(|place| self.ranges.get(*place).is_some_and(is_it))
             .or_else(|| self.ranges.iter().position(is_it));
-        let time = record.stamp.event_time;
+        let (seq, time) = (one.seq, one.event_time);
+        let range = SourceRange { first: seq, last: seq, earliest: time, latest: time };
         match found {
             Some(place) => {
                 self.last = place;
-                let one = SourceRange {
-                    first: record.seq,
-                    last: record.seq,
-                    earliest: time,
-                    latest: time,
-                };
-                widen(&mut self.ranges[place].2, &one);
+                widen(&mut self.ranges[place].2, &range);
             }
             None => {
                 self.last = self.ranges.len();
-                let range = SourceRange {
-                    first: record.seq,
-                    last: record.seq,
-                    earliest: time,
-                    latest: time,
-                };
-                self.ranges.push((record.source.clone(), record.epoch, range));
+                self.ranges.push((one.source.clone(), one.epoch, range));
             }
         }
     }

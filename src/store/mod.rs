@@ -23,6 +23,7 @@
 //! Reading order: [`frame`], [`segment`], this file, `open`, `fetch`, `audit`.
 
 mod audit;
+pub mod checkpoint;
 mod clocks;
 mod codes;
 mod column;
@@ -42,6 +43,7 @@ mod open;
 pub mod quarantine;
 mod rare;
 mod recover;
+mod results;
 mod segment;
 mod unframe;
 pub mod worker;

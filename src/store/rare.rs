@@ -1,21 +1,36 @@
-//! The stored forms of entries that are not readings: gap records, corrections,
-//! clock events. They are rare, so each is stored by itself, after the columns.
+//! The stored forms of entries that are neither readings nor results: gap
+//! records, corrections, clock events, idle marks; and what a late reading has
+//! besides the reading. They are rare, so each is stored by itself, after the
+//! columns.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::codes;
 use super::column::Cursor;
+use super::dictionary::{NameCache, NameWriter};
+use super::results::window_name;
+use super::unframe::{LoadName, source_name};
 use crate::core::clock::{ClockEvent, Correction};
 use crate::core::id::{BootId, Epoch, Seq, SourceId};
-use crate::core::reading::{Entry, GapRecord};
+use crate::core::reading::{Entry, GapRecord, IdleMark, Record};
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
+use crate::core::window::LateReading;
 
 /// Kinds of entries in a frame's first column. Never reuse one.
-pub(super) const READING: u64 = 0;
+const READING: u64 = 0;
 const GAP: u64 = 1;
 const CORRECTION: u64 = 2;
 const CLOCK: u64 = 3;
+pub(super) const WINDOW: u64 = 4;
+const LATE: u64 = 5;
+const RETIMED: u64 = 6;
+const IDLE: u64 = 7;
+
+/// Whether an entry of that kind has a row in the columns of the readings.
+pub(super) const fn has_record(kind: u64) -> bool {
+    matches!(kind, READING | LATE | RETIMED)
+}
 
 #[derive(Serialize, Deserialize)]
 struct StoredGap {
@@ -59,6 +74,25 @@ struct StoredClockEvent {
     max_error_ns: Option<u64>,
 }
 
+/// What a late reading has besides the reading.
+#[derive(Serialize, Deserialize)]
+struct StoredLate {
+    /// Number of the window's name.
+    window: u32,
+    version: u32,
+    reason: u8,
+    watermark: Option<i64>,
+    window_end: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredIdle {
+    source: u32,
+    uptime_ns: u64,
+    window: Option<u32>,
+    flush: bool,
+}
+
 /// The number of the entry's kind.
 pub(super) const fn kind_of(entry: &Entry) -> u64 {
     match entry {
@@ -66,47 +100,106 @@ pub(super) const fn kind_of(entry: &Entry) -> u64 {
         Entry::Gap(_) => GAP,
         Entry::Correction(_) => CORRECTION,
         Entry::Clock(_) => CLOCK,
+        Entry::Window(_) => WINDOW,
+        Entry::Late(_) => LATE,
+        Entry::Retimed(_) => RETIMED,
+        Entry::Idle(_) => IDLE,
     }
 }
 
-/// Appends an entry that is not a reading; `source` is the number of its
-/// source's name.
-pub(super) fn put(entry: &Entry, source: u32, out: &mut Vec<u8>) {
+/// Appends what is not in a column.
+pub(super) fn put(entry: &Entry, names: &mut NameWriter, out: &mut Vec<u8>) {
     // Serialising plain numbers into memory has no way to fail.
     let stored = match entry {
-        Entry::Reading(_) => return,
-        Entry::Gap(gap) => postcard::to_stdvec(&stored_gap(gap, source)),
+        Entry::Reading(_) | Entry::Retimed(_) | Entry::Window(_) => return,
+        Entry::Gap(gap) => postcard::to_stdvec(&stored_gap(gap, names.source(&gap.source))),
         Entry::Correction(correction) => {
+            let source = names.source(&correction.source);
             postcard::to_stdvec(&stored_correction(correction, source))
         }
-        Entry::Clock(event) => postcard::to_stdvec(&stored_clock_event(event, source)),
+        Entry::Clock(event) => {
+            postcard::to_stdvec(&stored_clock_event(event, names.source(&event.source)))
+        }
+        Entry::Late(late) => postcard::to_stdvec(&StoredLate {
+            window: names.source(&SourceId::new(&late.window)),
+            version: late.version,
+            reason: codes::late_code(late.reason),
+            watermark: late.watermark.map(EventTime::unix_ns),
+            window_end: late.window_end.map(EventTime::unix_ns),
+        }),
+        Entry::Idle(mark) => postcard::to_stdvec(&StoredIdle {
+            source: names.source(&mark.source),
+            uptime_ns: mark.at.ns(),
+            window: mark.window.as_deref().map(|window| names.source(&SourceId::new(window))),
+            flush: mark.flush,
+        }),
     };
     if let Ok(bytes) = stored {
         out.extend_from_slice(&bytes);
     }
 }
 
-/// The inverse of [`put`] for an entry of that kind; `name` finds a source.
+/// The inverse of [`put`] for an entry of that kind.
 pub(super) fn take(
     cursor: &mut Cursor<'_>,
     kind: u64,
-    mut name: impl FnMut(u32) -> Option<SourceId>,
+    names: &mut NameCache,
+    load: LoadName<'_>,
 ) -> Option<Entry> {
     match kind {
         GAP => {
             let stored: StoredGap = take_one(cursor)?;
-            let source = name(stored.source)?;
+            let source = source_name(names, stored.source, load)?;
             gap(&stored, source).map(Entry::Gap)
         }
         CORRECTION => {
             let stored: StoredCorrection = take_one(cursor)?;
-            let source = name(stored.source)?;
+            let source = source_name(names, stored.source, load)?;
             Some(Entry::Correction(correction(&stored, source)))
         }
         CLOCK => {
             let stored: StoredClockEvent = take_one(cursor)?;
-            let source = name(stored.source)?;
+            let source = source_name(names, stored.source, load)?;
             clock_event(&stored, source).map(Entry::Clock)
+        }
+        IDLE => {
+            let stored: StoredIdle = take_one(cursor)?;
+            let window = match stored.window {
+                Some(window) => Some(window_name(names, window, load)?),
+                None => None,
+            };
+            Some(Entry::Idle(IdleMark {
+                source: source_name(names, stored.source, load)?,
+                at: Uptime::from_ns(stored.uptime_ns),
+                window,
+                flush: stored.flush,
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// The entry of that kind around a record from the columns.
+pub(super) fn take_with(
+    cursor: &mut Cursor<'_>,
+    kind: u64,
+    record: Record,
+    names: &mut NameCache,
+    load: LoadName<'_>,
+) -> Option<Entry> {
+    match kind {
+        READING => Some(Entry::Reading(record)),
+        RETIMED => Some(Entry::Retimed(record)),
+        LATE => {
+            let stored: StoredLate = take_one(cursor)?;
+            Some(Entry::Late(LateReading {
+                window: window_name(names, stored.window, load)?,
+                version: stored.version,
+                record,
+                reason: codes::late_of(stored.reason)?,
+                watermark: stored.watermark.map(EventTime::from_unix_ns),
+                window_end: stored.window_end.map(EventTime::from_unix_ns),
+            }))
         }
         _ => None,
     }

@@ -213,16 +213,16 @@ pub(super) fn read_segment(
     Ok(Found { head, state, contents })
 }
 
-/// Counts readings that the meta does not know yet.
+/// Counts readings and results that the meta does not know yet.
 fn raise(meta: &mut Meta, entries: &[Entry]) {
-    for record in entries.iter().filter_map(Entry::reading) {
-        if record.epoch != meta.epoch {
+    for one in entries.iter().filter_map(Entry::numbered) {
+        if one.epoch != meta.epoch {
             // The first commit of a new numbering, its meta lost.
-            meta.epoch = record.epoch;
+            meta.epoch = one.epoch;
             meta.sources.values_mut().for_each(|books| books.tail = Default::default());
         }
-        let books = meta.sources.entry(record.source.clone()).or_default();
-        books.tail = books.tail.max(record.seq);
+        let books = meta.sources.entry(one.source.clone()).or_default();
+        books.tail = books.tail.max(one.seq);
         books.accepted += 1;
     }
 }

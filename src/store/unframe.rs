@@ -10,7 +10,7 @@ use super::facts::{self, Facts, Shape};
 use super::frame::{
     EVENT_DELTA, EVENT_DELTA_OF_DELTA, EVENT_LAG, LZ4, RAW, Tails, count_kind, count_parts, head,
 };
-use super::rare;
+use super::{rare, results};
 use crate::core::id::{Offset, Seq, SourceId};
 use crate::core::limits::LINE_BYTES_MAX;
 use crate::core::reading::{Entry, Record, Series, Stamp, Value};
@@ -78,7 +78,7 @@ fn read_body(
     let (first, count) = head(&mut cursor)?;
     let mut kinds = Vec::new();
     cursor.column(count, &mut kinds)?;
-    let readings = kinds.iter().filter(|kind| **kind == rare::READING).count();
+    let readings = kinds.iter().filter(|kind| rare::has_record(**kind)).count();
     let table = facts::decode(&mut cursor, count)?;
     let mut places = Vec::new();
     cursor.column(readings, &mut places)?;
@@ -86,22 +86,28 @@ fn read_body(
         places.iter().map(|place| table.get(usize::try_from(*place).ok()?)).collect();
     let rows = rows?;
     let mut columns = read_columns(&mut cursor, &rows)?;
+    let result_count = kinds.iter().filter(|kind| **kind == rare::WINDOW).count();
+    let mut results = results::take(&mut cursor, result_count, names, load)?.into_iter();
     let mut entries = Vec::with_capacity(count);
     let mut reading = 0;
     let mut tails = Tails::default();
     for kind in kinds {
-        entries.push(if kind == rare::READING {
-            let row = rows[reading];
-            let source = source_name(names, row.source, load)?;
-            let series = series_name(names, columns.series[reading], load)?;
-            let tail = tails.of(row.source, row.epoch);
-            *tail = tail.wrapping_add_signed(unzigzag(columns.seqs[reading]));
-            let record = columns.record(reading, row, (source, Seq(*tail), series))?;
-            reading += 1;
-            Entry::Reading(record)
-        } else {
-            rare::take(&mut cursor, kind, |id| source_name(names, id, load))?
-        });
+        if kind == rare::WINDOW {
+            entries.push(Entry::Window(results.next()?));
+            continue;
+        }
+        if !rare::has_record(kind) {
+            entries.push(rare::take(&mut cursor, kind, names, load)?);
+            continue;
+        }
+        let row = rows[reading];
+        let source = source_name(names, row.source, load)?;
+        let series = series_name(names, columns.series[reading], load)?;
+        let tail = tails.of(row.source, row.epoch);
+        *tail = tail.wrapping_add_signed(unzigzag(columns.seqs[reading]));
+        let record = columns.record(reading, row, (source, Seq(*tail), series))?;
+        reading += 1;
+        entries.push(rare::take_with(&mut cursor, kind, record, names, load)?);
     }
     cursor.rest().is_empty().then_some((first, entries))
 }
@@ -226,7 +232,7 @@ fn event_times(mode: u8, stored: &[u64], unit: i64, ingest: &[i64]) -> Option<Ve
 }
 
 /// Undoes zigzag and differences.
-fn sums(stored: &[u64]) -> Vec<i64> {
+pub(super) fn sums(stored: &[u64]) -> Vec<i64> {
     running(stored.iter().map(|value| unzigzag(*value)))
 }
 
@@ -239,14 +245,18 @@ fn running(differences: impl Iterator<Item = i64>) -> Vec<i64> {
         .collect()
 }
 
-fn source_name(names: &mut NameCache, id: u32, load: LoadName<'_>) -> Option<SourceId> {
+pub(super) fn source_name(names: &mut NameCache, id: u32, load: LoadName<'_>) -> Option<SourceId> {
     match names.get(id, load)? {
         Name::Source(source) => Some(source.clone()),
         Name::Series(_) => None,
     }
 }
 
-fn series_name(names: &mut NameCache, id: u64, load: LoadName<'_>) -> Option<Arc<Series>> {
+pub(super) fn series_name(
+    names: &mut NameCache,
+    id: u64,
+    load: LoadName<'_>,
+) -> Option<Arc<Series>> {
     match names.get(u32::try_from(id).ok()?, load)? {
         Name::Series(series) => Some(Arc::clone(series)),
         Name::Source(_) => None,

@@ -5,9 +5,12 @@
 //! What is unknown is left out, except a value that is not a finite number:
 //! that is `null`, with quality `bad` and the flag `nonfinite`.
 
+mod window;
+
 use std::fmt::Display;
 use std::io::Write as _;
 
+pub use self::window::{late_reading, window_result};
 use super::time;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockState, Correction};
 use crate::core::reading::{Flags, GapRecord, Origin, Quality, Record, Stamp, Value};
@@ -15,6 +18,12 @@ use crate::core::seam::{Frontier, LinkStatus};
 
 /// Appends a reading.
 pub fn reading(gateway: &str, record: &Record, out: &mut Vec<u8>) {
+    reading_open(gateway, record, out);
+    out.push(b'}');
+}
+
+/// A reading without its last brace.
+fn reading_open(gateway: &str, record: &Record, out: &mut Vec<u8>) {
     let mut quality = record.quality;
     let mut flags = record.stamp.flags;
     match record.value {
@@ -40,7 +49,6 @@ pub fn reading(gateway: &str, record: &Record, out: &mut Vec<u8>) {
     stamp(&record.stamp, out);
     key("flags", out);
     flag_names(flags, out);
-    out.push(b'}');
 }
 
 /// Appends a gap record. `last_seq` is left out when nobody knows how far the

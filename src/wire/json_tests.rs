@@ -14,7 +14,7 @@ use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptim
 const EPOCH: Epoch = Epoch { number: 1, nonce: 0x9f3a_6c21 };
 const EVENT_NS: i64 = 1_796_000_523_123_000_000;
 
-fn record() -> Record {
+pub(super) fn record() -> Record {
     Record {
         source: SourceId::new("press-line"),
         epoch: EPOCH,

@@ -136,6 +136,27 @@ pub fn corrections(gateway: &str, source: &str) -> String {
     of_source(gateway, "corrections", source)
 }
 
+/// Where the results of a window go.
+pub fn window(gateway: &str, window: &str) -> String {
+    of_source(gateway, "windows", window)
+}
+
+/// Where the newest result of a series is kept for consumers on site: a topic of
+/// its own for each, below [`window`].
+pub fn latest(gateway: &str, window: &str, entity: &str, property: &str) -> String {
+    let mut topic = self::window(gateway, window);
+    for name in [entity, property] {
+        topic.push('/');
+        push_name(name, &mut topic);
+    }
+    topic
+}
+
+/// Where the readings go that came too late for a window.
+pub fn late(gateway: &str, window: &str) -> String {
+    of_source(gateway, "late", window)
+}
+
 /// Where clock events of this gateway go.
 pub fn clock(gateway: &str) -> String {
     of_gateway(gateway, "clock")
@@ -253,6 +274,10 @@ mod tests {
         assert_eq!(status("gw-07"), "tidegate/gw-07/status");
         assert_eq!(corrections("gw-07", "a/b"), "tidegate/gw-07/corrections/a%2Fb");
         assert_eq!(clock("gw/07"), "tidegate/gw%2F07/clock");
+        assert_eq!(window("gw-07", "p-10s"), "tidegate/gw-07/windows/p-10s");
+        assert_eq!(late("gw-07", "p-10s"), "tidegate/gw-07/late/p-10s");
+        let latest = latest("gw-07", "p-10s", "pump/7", "a+b");
+        assert_eq!(latest, "tidegate/gw-07/windows/p-10s/pump%2F7/a%2Bb");
     }
 
     #[test]

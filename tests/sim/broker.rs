@@ -105,7 +105,10 @@ impl Broker {
             PublishBody::Entry(Entry::Correction(correction)) => {
                 self.received.corrections.push(correction);
             }
-            PublishBody::Entry(Entry::Clock(_)) => {}
+            PublishBody::Entry(Entry::Clock(_) | Entry::Window(_) | Entry::Late(_)) => {}
+            PublishBody::Entry(Entry::Retimed(_) | Entry::Idle(_)) => {
+                panic!("an internal entry was published")
+            }
             PublishBody::Frontier(frontier) => self.received.frontiers.push(frontier),
             PublishBody::Status(_) => {}
         }

@@ -163,27 +163,26 @@ impl Disk {
 }
 
 fn note_contents(info: &mut SegmentInfo, entry: &Entry) {
-    let Some(record) = entry.reading() else { return };
-    let at = record.stamp.event_time;
-    let fresh = SourceRange { first: record.seq, last: record.seq, earliest: at, latest: at };
-    let key = (record.source.clone(), record.epoch);
+    let Some(one) = entry.numbered() else { return };
+    let (seq, at) = (one.seq, one.event_time);
+    let fresh = SourceRange { first: seq, last: seq, earliest: at, latest: at };
+    let key = (one.source.clone(), one.epoch);
     let range = Arc::make_mut(&mut info.contents).entry(key).or_insert(fresh);
-    range.first = range.first.min(record.seq);
-    range.last = range.last.max(record.seq);
+    range.first = range.first.min(seq);
+    range.last = range.last.max(seq);
     range.earliest = range.earliest.min(at);
     range.latest = range.latest.max(at);
 }
 
 fn damages(bad: Vec<(Offset, Entry)>) -> Vec<Damage> {
     let readings = bad.into_iter().filter_map(|(offset, entry)| {
-        let record = entry.reading()?;
-        let at = record.stamp.event_time;
+        let one = entry.numbered()?;
         let missing = Missing {
-            source: record.source.clone(),
-            epoch: record.epoch,
-            first: record.seq,
-            last: Some(record.seq),
-            event_times: Some((at, at)),
+            source: one.source.clone(),
+            epoch: one.epoch,
+            first: one.seq,
+            last: Some(one.seq),
+            event_times: Some((one.event_time, one.event_time)),
         };
         let reason = format!("entry {offset} rotted");
         Some(Damage { first: offset, end: offset.plus(1), missing: vec![missing], reason })

@@ -26,6 +26,9 @@ pub(crate) struct Inbox {
     pub(crate) statuses: Vec<Value>,
     pub(crate) clock_events: Vec<Value>,
     pub(crate) corrections: Vec<Value>,
+    /// Results of windows by (source, epoch, seq), all of their bytes.
+    pub(crate) results: BTreeMap<(String, String, u64), Vec<u8>>,
+    pub(crate) late: Vec<Value>,
 }
 
 impl Inbox {
@@ -38,7 +41,7 @@ impl Inbox {
     /// Holes in 1..=n of each (source, epoch), gap records taken into account.
     pub(crate) fn holes(&self) -> Vec<(String, String, u64)> {
         let mut seqs: BTreeMap<(String, String), BTreeSet<u64>> = BTreeMap::new();
-        for (source, epoch, seq) in self.readings.keys() {
+        for (source, epoch, seq) in self.readings.keys().chain(self.results.keys()) {
             seqs.entry((source.clone(), epoch.clone())).or_default().insert(*seq);
         }
         for gap in &self.gaps {
@@ -65,22 +68,43 @@ impl Inbox {
             Some("status") => self.statuses.push(value),
             Some("clock") => self.clock_events.push(value),
             Some("corrections") => self.corrections.push(value),
+            Some("windows") => self.take_result(&value, payload),
+            Some("late") => self.late.push(value),
             other => panic!("unknown topic {topic}: {other:?}"),
         }
     }
 
+    fn take_result(&mut self, value: &Value, payload: &[u8]) {
+        let key = name_of(value);
+        if let Some(known) = self.results.get(&key) {
+            if known != payload {
+                self.confused.push(key);
+            }
+            return;
+        }
+        self.results.insert(key, payload.to_vec());
+    }
+
     fn take_reading(&mut self, value: &Value, payload: &[u8]) {
         self.copies += 1;
-        let text = |key: &str| value[key].as_str().expect(key).to_owned();
-        let key = (text("source"), text("epoch"), value["seq"].as_u64().expect("seq"));
+        let key = name_of(value);
         if let Some((_, _, known)) = self.readings.get(&key) {
             if known != payload {
                 self.confused.push(key);
             }
             return;
         }
-        self.readings.insert(key, (text("entity"), value["value"].as_u64(), payload.to_vec()));
+        self.readings
+            .insert(key, (text(value, "entity"), value["value"].as_u64(), payload.to_vec()));
     }
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().expect(key).to_owned()
+}
+
+fn name_of(value: &Value) -> (String, String, u64) {
+    (text(value, "source"), text(value, "epoch"), value["seq"].as_u64().expect("seq"))
 }
 
 /// Subscribes to everything on `port` and collects until the process ends.

@@ -15,6 +15,10 @@ use serde::de::IgnoredAny;
 pub(super) struct Received {
     /// By source and epoch.
     pub(super) stretches: BTreeMap<(String, String), Stretch>,
+    /// Results of windows, by source (`window:NAME`) and epoch.
+    pub(super) results: BTreeMap<(String, String), Stretch>,
+    /// Readings that came too late for a window.
+    pub(super) late: u64,
     /// Messages that break the contract.
     pub(super) out_of_contract: u64,
     /// The first of them, and what is wrong with it.
@@ -32,6 +36,23 @@ pub(super) struct Stretch {
     pub(super) copies: BTreeMap<u64, Copies>,
     /// Numbers that gap records name.
     pub(super) gaps: Vec<RangeInclusive<u64>>,
+}
+
+impl Stretch {
+    /// One more copy of the reading or result of that number.
+    fn take(&mut self, seq: u64, payload: &[u8]) {
+        let content = Content::of(payload);
+        self.delivered += 1;
+        match self.copies.entry(seq) {
+            Entry::Vacant(free) => {
+                free.insert(Copies { content, is_changed: false });
+            }
+            Entry::Occupied(mut first) => {
+                let copies = first.get_mut();
+                copies.is_changed |= copies.content != content;
+            }
+        }
+    }
 }
 
 /// The copies of one reading.
@@ -78,6 +99,25 @@ struct ReadingForm {
     _time: IgnoredAny,
 }
 
+/// The parts of a window's result that name it.
+#[derive(Deserialize)]
+struct ResultForm {
+    v: u32,
+    gateway: String,
+    source: String,
+    epoch: String,
+    seq: u64,
+    window: String,
+    start: String,
+    end: String,
+    #[serde(rename = "revision")]
+    _revision: u64,
+    #[serde(rename = "status")]
+    _status: IgnoredAny,
+    #[serde(rename = "coverage")]
+    _coverage: IgnoredAny,
+}
+
 #[derive(Deserialize)]
 struct GapForm {
     v: u32,
@@ -107,6 +147,12 @@ impl Received {
         match levels.as_slice() {
             ["tidegate", gateway, "readings", source] => self.reading(gateway, source, payload),
             ["tidegate", gateway, "gaps", source] => self.gap(gateway, source, payload),
+            ["tidegate", gateway, "windows", window] => self.result(gateway, window, payload),
+            ["tidegate", _, "late", _] => {
+                serde_json::from_slice::<ReadingForm>(payload).map_err(|e| e.to_string())?;
+                self.late += 1;
+                Ok(())
+            }
             ["tidegate", _, "frontier" | "corrections", _]
             | ["tidegate", _, "status" | "clock"] => {
                 serde_json::from_slice::<IgnoredAny>(payload).map_err(|error| error.to_string())?;
@@ -126,18 +172,21 @@ impl Received {
         }
         check_time("event_time", &form.event_time)?;
         check_time("ingest_time", &form.ingest_time)?;
-        let content = Content::of(payload);
         let stretch = self.stretches.entry((form.source, form.epoch)).or_default();
-        stretch.delivered += 1;
-        match stretch.copies.entry(form.seq) {
-            Entry::Vacant(free) => {
-                free.insert(Copies { content, is_changed: false });
-            }
-            Entry::Occupied(mut first) => {
-                let copies = first.get_mut();
-                copies.is_changed |= copies.content != content;
-            }
+        stretch.take(form.seq, payload);
+        Ok(())
+    }
+
+    fn result(&mut self, gateway: &str, window: &str, payload: &[u8]) -> Result<(), String> {
+        let form: ResultForm =
+            serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+        check_head(form.v, (&form.gateway, gateway), (&form.window, window))?;
+        if form.seq == 0 || form.source != format!("window:{window}") {
+            return Err(format!("a result of {window} named {} {}", form.source, form.seq));
         }
+        check_time("start", &form.start)?;
+        check_time("end", &form.end)?;
+        self.results.entry((form.source, form.epoch)).or_default().take(form.seq, payload);
         Ok(())
     }
 
@@ -149,7 +198,9 @@ impl Received {
         if numbers.is_empty() {
             return Err("a gap that ends before it starts".to_owned());
         }
-        self.stretches.entry((form.source, form.epoch)).or_default().gaps.push(numbers);
+        let is_of_window = form.source.starts_with("window:");
+        let stretches = if is_of_window { &mut self.results } else { &mut self.stretches };
+        stretches.entry((form.source, form.epoch)).or_default().gaps.push(numbers);
         Ok(())
     }
 }
@@ -214,6 +265,21 @@ pub(super) mod tests {
         assert_eq!(stretch.copies.keys().collect::<Vec<_>>(), [&4]);
         assert_eq!(stretch.gaps, [2..=3]);
         assert_eq!((received.out_of_contract, received.side_messages), (0, 2));
+    }
+
+    #[test]
+    fn results_and_late_readings_are_no_readings() {
+        let result = r#"{"v":1,"gateway":"demo","source":"window:w","epoch":"1-a","seq":3,"window":"w","start":"2026-11-30T12:00:00.000000000Z","end":"2026-11-30T12:00:10.000000000Z","revision":1,"status":"final","coverage":{}}"#;
+        let mut received = take("tidegate/demo/windows/w", result);
+        received.take("tidegate/demo/windows/w", result.as_bytes());
+        received.take("tidegate/demo/late/w", reading("1-a", 4, 7).as_bytes());
+        let stretch = &received.results[&("window:w".to_owned(), "1-a".to_owned())];
+        assert_eq!((stretch.delivered, stretch.copies.len()), (2, 1));
+        let counts = (received.late, received.distinct(), received.out_of_contract);
+        assert_eq!(counts, (1, 0, 0), "{:?}", received.first_complaint);
+        let wrong = result.replace("window:w", "w");
+        assert!(complaint("tidegate/demo/windows/w", &wrong).contains("named w 3"));
+        assert!(complaint("tidegate/demo/windows/x", result).contains("source is w"));
     }
 
     #[test]

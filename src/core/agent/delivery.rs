@@ -113,7 +113,8 @@ impl Agent {
     fn is_through(&mut self, now: &Now, offset: Offset, entry: &Entry) {
         self.unsaved_since.get_or_insert(now.mono);
         match entry {
-            Entry::Reading(_) | Entry::Clock(_) => {}
+            Entry::Reading(_) | Entry::Clock(_) | Entry::Window(_) | Entry::Late(_) => {}
+            Entry::Retimed(_) | Entry::Idle(_) => {}
             Entry::Gap(_) => {
                 self.gaps.remove(&offset);
             }
