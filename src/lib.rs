@@ -66,6 +66,7 @@ pub mod exit;
 pub mod host;
 pub mod http;
 pub mod link;
+pub mod output;
 pub mod shell;
 pub mod source;
 pub mod store;

@@ -32,6 +32,9 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("store", &["core", "store"], &["tokio", "rumqttc"]),
     ("link", &["core", "wire", "link"], &["sled"]),
     ("source", &["core", "config", "wire", "source"], &["sled", "rumqttc"]),
+    // A broker on site is a client of its own, with none of the uplink's duties:
+    // `output` speaks to rumqttc itself.
+    ("output", &["core", "config", "wire", "output"], &["sled"]),
     ("host", &["core", "host"], &["sled", "rumqttc"]),
     ("http", &["core", "wire", "http"], &["sled", "rumqttc"]),
 ];

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::metrics::{self, Metrics};
 use super::status::Report;
+use super::stream::{self, Results};
 use crate::core::clock::Vouch;
 
 /// How long the driver may take for an answer; it turns once a second even
@@ -54,6 +55,8 @@ pub struct Api {
     pub requests: mpsc::Sender<Request>,
     /// The agent's metrics.
     pub metrics: Arc<Metrics>,
+    /// Results of windows.
+    pub results: Results,
 }
 
 /// The routes for everybody on this machine: they only tell.
@@ -73,12 +76,14 @@ fn telling() -> Router<Api> {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_text))
         .route("/api/v1/status", get(status))
+        .route("/api/v1/windows", get(stream::windows))
+        .route("/api/v1/stream", get(stream::stream))
 }
 
 impl Api {
     /// The driver's own word, fresh: that it comes at all shows that the
     /// process turns.
-    async fn report(&self) -> Result<Arc<Report>, Response> {
+    pub(super) async fn report(&self) -> Result<Arc<Report>, Response> {
         self.ask(Request::Report).await
     }
 

@@ -26,7 +26,8 @@ async fn exchange(router: fn(Api) -> Router, request: &str) -> (String, Vec<Vouc
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let listener = UnixListener::bind(&path).unwrap();
-    let app = router(Api { requests, metrics: Arc::new(Metrics::new("main")) });
+    let (metrics, results) = (Arc::new(Metrics::new("main")), Results::new("gw"));
+    let app = router(Api { requests, metrics, results });
     let server = tokio::spawn(async move { axum::serve(listener, app).await });
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -1,7 +1,8 @@
-//! The agent's window to the outside: status, metrics and health over HTTP, on
-//! loopback and on the control socket of the data directory.
+//! The agent's window to the outside: status, metrics, health and results of
+//! windows over HTTP, on loopback and on the control socket of the data directory.
 
 pub mod api;
 pub mod clock;
 pub mod metrics;
 pub mod status;
+pub mod stream;

@@ -35,6 +35,7 @@ use crate::host::signal::{Request, Signals};
 use crate::host::{self, HostClock};
 use crate::http::api::{self, Api};
 use crate::http::metrics::Metrics;
+use crate::http::stream::Results;
 use crate::link::{self, LinkHandle};
 use crate::source::{self, SourceError, SourceHandle, SourceMessage};
 use crate::store::worker::Worker;
@@ -234,7 +235,8 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let driver = tokio::spawn(driver.run());
     let watched = Watched { turns, heartbeat, reports: reports.clone() };
     let watchdog = tokio::spawn(watchdog::run(watched));
-    let api = Api { requests: requests.clone(), metrics };
+    let results = Results::new(&config.gateway.id);
+    let api = Api { requests: requests.clone(), metrics, results };
     let listening =
         listen::start(wiring::http_address(&config), wiring::data_dir(&config), api).await;
 

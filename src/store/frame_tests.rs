@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::dictionary::{Name, NameCache, NameWriter};
 use super::frame::FrameWriter;
-use super::{envelope, unframe};
+use super::{envelope, result_tests, unframe};
 use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockSource, ClockState, Correction};
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
@@ -44,7 +44,7 @@ fn origin() -> impl Strategy<Value = Origin> {
     ])
 }
 
-fn clock() -> impl Strategy<Value = (ClockSource, ClockState)> {
+pub(super) fn clock() -> impl Strategy<Value = (ClockSource, ClockState)> {
     let sources = vec![
         ClockSource::Gnss,
         ClockSource::Ptp,
@@ -64,7 +64,7 @@ fn clock() -> impl Strategy<Value = (ClockSource, ClockState)> {
     (prop::sample::select(sources), prop::sample::select(states))
 }
 
-fn time() -> impl Strategy<Value = i64> {
+pub(super) fn time() -> impl Strategy<Value = i64> {
     prop_oneof![
         (0..1_000_i64).prop_map(|ms| 1_796_000_523_000_000_000 + ms * 1_000_000),
         any::<i64>(),
@@ -214,12 +214,20 @@ prop_compose! {
 }
 
 fn entry() -> impl Strategy<Value = Entry> {
-    prop_oneof![16 => reading(), 2 => gap(), 1 => correction(), 1 => clock_event()]
+    prop_oneof![
+        16 => reading(),
+        2 => gap(),
+        1 => correction(),
+        1 => clock_event(),
+        6 => result_tests::result(),
+        3 => result_tests::late(reading()),
+        1 => result_tests::idle(),
+    ]
 }
 
 /// Equal to the last bit: `PartialEq` calls a NaN different from itself.
 fn in_words(entries: &[Entry]) -> String {
-    let bits = |entry: &Entry| match entry.reading().map(|record| &record.value) {
+    let bits = |entry: &Entry| match entry.record().map(|record| &record.value) {
         Some(Value::F64(value)) => value.to_bits(),
         _ => 0,
     };
@@ -227,7 +235,7 @@ fn in_words(entries: &[Entry]) -> String {
 }
 
 /// Writes entries and reads them back, frame by frame.
-fn round_trip(first: Offset, entries: &[Entry]) -> (Vec<Entry>, Vec<usize>) {
+pub(super) fn round_trip(first: Offset, entries: &[Entry]) -> (Vec<Entry>, Vec<usize>) {
     let mut names = NameWriter::default();
     let (mut frames, mut known) = (Vec::new(), Vec::new());
     FrameWriter::default()

@@ -53,6 +53,8 @@ mod frame_tests;
 #[cfg(test)]
 mod old_format_tests;
 #[cfg(test)]
+mod result_tests;
+#[cfg(test)]
 mod store_tests;
 
 use std::collections::{BTreeMap, BTreeSet};

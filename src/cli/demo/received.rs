@@ -180,9 +180,10 @@ impl Received {
     fn result(&mut self, gateway: &str, window: &str, payload: &[u8]) -> Result<(), String> {
         let form: ResultForm =
             serde_json::from_slice(payload).map_err(|error| error.to_string())?;
-        check_head(form.v, (&form.gateway, gateway), (&form.window, window))?;
-        if form.seq == 0 || form.source != format!("window:{window}") {
-            return Err(format!("a result of {window} named {} {}", form.source, form.seq));
+        let source = format!("window:{window}");
+        check_head(form.v, (&form.gateway, gateway), (&form.source, &source))?;
+        if form.window != window || form.seq == 0 {
+            return Err(format!("{source} has a result {} of {}", form.seq, form.window));
         }
         check_time("start", &form.start)?;
         check_time("end", &form.end)?;
@@ -278,8 +279,9 @@ pub(super) mod tests {
         let counts = (received.late, received.distinct(), received.out_of_contract);
         assert_eq!(counts, (1, 0, 0), "{:?}", received.first_complaint);
         let wrong = result.replace("window:w", "w");
-        assert!(complaint("tidegate/demo/windows/w", &wrong).contains("named w 3"));
-        assert!(complaint("tidegate/demo/windows/x", result).contains("source is w"));
+        assert!(complaint("tidegate/demo/windows/w", &wrong).contains("source is w "));
+        let wrong = result.replace("\"window\":\"w\"", "\"window\":\"x\"");
+        assert!(complaint("tidegate/demo/windows/w", &wrong).contains("a result 3 of x"));
     }
 
     #[test]

@@ -10,8 +10,10 @@
 //! A window is a pure function of what it is given, in order: the same journal
 //! yields the same results with the same revision numbers.
 
+pub mod latest;
 pub mod result;
 pub mod spec;
 
+pub use latest::Latest;
 pub use result::{Coverage, LateReading, LateReason, Number, ResultStatus, WindowResult};
 pub use spec::{Aggregate, Kind, LatePolicy, WindowSpec};
