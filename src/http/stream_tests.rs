@@ -90,7 +90,9 @@ async fn the_newest_result_of_each_series_is_there_newest_first() {
     assert_eq!(server.answer("/api/v1/windows").await.1, "[]");
     let (a, b, c) = (result("w", "a", 1), result("w", "b", 2), result("x", "a", 1));
     let newer_a = result("w", "a", 3);
-    [&a, &b, &c, &newer_a].map(|result| results.push(Arc::clone(result)));
+    for result in [&a, &b, &c, &newer_a] {
+        results.push(Arc::clone(result));
+    }
     let all = format!("[{},{},{}]", written(&newer_a), written(&c), written(&b));
     let (head, body) = server.answer("/api/v1/windows").await;
     assert!(head.contains("content-type: application/json"), "{head}");
