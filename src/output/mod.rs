@@ -116,8 +116,8 @@ impl Item {
 /// What an output did so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputFacts {
-    /// Results written, or handed to the broker; for a socket those that at least
-    /// one client was to get.
+    /// Results written, or acknowledged by the broker; for a socket those that at
+    /// least one client was to get.
     pub written: u64,
     /// Results dropped because the output did not keep up.
     pub dropped: u64,

@@ -7,10 +7,12 @@
 //! where a newer one stood.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rumqttc::{AsyncClient, Event, EventLoop, MqttOptions, NetworkOptions, Outgoing, Packet, QoS};
+use rumqttc::{
+    AsyncClient, Event, EventLoop, MqttOptions, NetworkOptions, Outgoing, Packet, QoS, Request,
+};
 use tokio::sync::Notify;
 
 use super::queue::Queue;
@@ -37,15 +39,15 @@ struct Waiting {
     latest: Latest<()>,
     /// Topics in the order in which they began to wait.
     order: VecDeque<String>,
-    retained: BTreeMap<String, Item>,
+    retained: BTreeMap<String, Vec<u8>>,
     /// Revisions of older windows: not retained.
-    revisions: VecDeque<(String, Item)>,
+    revisions: VecDeque<Message>,
 }
 
 /// One publish.
 struct Message {
     topic: String,
-    item: Item,
+    payload: Vec<u8>,
     is_retained: bool,
 }
 
@@ -62,13 +64,14 @@ impl Waiting {
 
     /// Takes one in; how many were dropped for it. One that is overtaken by a
     /// newer of its topic is not dropped: it has done its duty unsaid.
-    fn add(&mut self, item: Item) -> u64 {
+    fn add(&mut self, item: &Item) -> u64 {
         let result = &item.result;
         let series = &result.series;
         let topic = topic::latest(&self.gateway, &result.window, &series.entity, &series.property);
+        let payload = item.object().to_vec();
         if !self.latest.note(result, ()) {
-            self.revisions.push_back((topic, item));
-        } else if self.retained.insert(topic.clone(), item).is_none() {
+            self.revisions.push_back(Message { topic, payload, is_retained: false });
+        } else if self.retained.insert(topic.clone(), payload).is_none() {
             self.order.push_back(topic);
         }
         if self.retained.len() + self.revisions.len() <= WAITING_MAX {
@@ -83,22 +86,42 @@ impl Waiting {
     }
 
     fn next(&mut self) -> Option<Message> {
-        if let Some((topic, item)) = self.revisions.pop_front() {
-            return Some(Message { topic, item, is_retained: false });
+        if let Some(message) = self.revisions.pop_front() {
+            return Some(message);
         }
         let topic = self.order.pop_front()?;
-        let item = self.retained.remove(&topic)?;
-        Some(Message { topic, item, is_retained: true })
+        let payload = self.retained.remove(&topic)?;
+        Some(Message { topic, payload, is_retained: true })
     }
 
+    /// It was not sent after all. A newer one of its topic that waits makes it
+    /// needless.
     fn put_back(&mut self, message: Message) {
-        let Message { topic, item, is_retained } = message;
-        if is_retained {
-            self.order.push_front(topic.clone());
-            self.retained.insert(topic, item);
-        } else {
-            self.revisions.push_front((topic, item));
+        if !message.is_retained {
+            self.revisions.push_front(message);
+        } else if !self.retained.contains_key(&message.topic) {
+            self.order.push_front(message.topic.clone());
+            self.retained.insert(message.topic, message.payload);
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.revisions.is_empty()
+    }
+}
+
+/// What the two halves tell each other.
+#[derive(Default)]
+struct Between {
+    /// Not acknowledged when the connection broke, oldest first.
+    returned: Mutex<Vec<Message>>,
+    /// There may be room for more publishes, or some were returned.
+    moved: Notify,
+}
+
+impl Between {
+    fn returned(&self) -> MutexGuard<'_, Vec<Message>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,58 +141,50 @@ pub(super) async fn run(
     let mut network = NetworkOptions::new();
     network.set_connection_timeout(CONNECT_TIMEOUT_S);
     events.set_network_options(network);
-    let moved = Notify::new();
+    let between = Between::default();
     // Each is polled to its end: a step of the event loop must not be dropped
     // half done.
     tokio::join!(
-        publish(Waiting::new(gateway), &client, &queue, &counts, &moved),
-        turn(events, &what, &counts, &moved),
+        publish(Waiting::new(gateway), &client, &queue, &between),
+        turn(events, &what, &counts, &between),
     );
 }
 
 /// Hands results to rumqttc as far as it has room; says goodbye at the end.
-async fn publish(
-    mut waiting: Waiting,
-    client: &AsyncClient,
-    queue: &Queue,
-    counts: &Counts,
-    moved: &Notify,
-) {
+async fn publish(mut waiting: Waiting, client: &AsyncClient, queue: &Queue, between: &Between) {
     let mut is_open = true;
     loop {
         tokio::select! {
             items = queue.take(BATCH_MAX), if is_open => match items {
                 Some(items) => {
-                    let dropped = items.into_iter().map(|item| waiting.add(item)).sum();
+                    let dropped = items.iter().map(|item| waiting.add(item)).sum();
                     queue.count_dropped(dropped);
                 }
                 None => is_open = false,
             },
-            () = moved.notified() => {}
+            () = between.moved.notified() => {}
         }
+        let returned = std::mem::take(&mut *between.returned());
+        returned.into_iter().rev().for_each(|message| waiting.put_back(message));
         while let Some(message) = waiting.next() {
-            let Message { topic, item, is_retained } = &message;
-            let payload = item.object().to_vec();
-            match client.try_publish(topic, QoS::AtLeastOnce, *is_retained, payload) {
-                Ok(()) => counts.wrote(1),
-                Err(_) => {
-                    waiting.put_back(message);
-                    break;
-                }
+            let Message { topic, payload, is_retained } = &message;
+            let payload = payload.clone();
+            if client.try_publish(topic, QoS::AtLeastOnce, *is_retained, payload).is_err() {
+                waiting.put_back(message);
+                break;
             }
         }
-        if !is_open && waiting.order.is_empty() && waiting.revisions.is_empty() {
-            // Behind the last publish; with no connection the caller's deadline ends it.
-            if client.try_disconnect().is_ok() {
-                return;
-            }
+        // Behind the last publish; with no connection the caller's deadline ends it.
+        if !is_open && waiting.is_empty() && client.try_disconnect().is_ok() {
+            return;
         }
     }
 }
 
-/// Turns rumqttc's event loop until it has said goodbye. It sends again what the
-/// broker did not acknowledge.
-async fn turn(mut events: EventLoop, what: &str, counts: &Counts, moved: &Notify) {
+/// Turns rumqttc's event loop until it has said goodbye. rumqttc forgets what a
+/// broker did not acknowledge when that broker knows no session, so it is taken
+/// back and sent again, unless something newer has come.
+async fn turn(mut events: EventLoop, what: &str, counts: &Counts, between: &Between) {
     let mut pauses = Pauses::default();
     loop {
         match events.poll().await {
@@ -178,13 +193,24 @@ async fn turn(mut events: EventLoop, what: &str, counts: &Counts, moved: &Notify
                 pauses.reset();
                 counts.recovered(what);
             }
+            Ok(Event::Incoming(Packet::PubAck(_))) => counts.wrote(1),
             Ok(_) => {}
             Err(error) => {
+                events.clean();
+                let unsent = events.pending.drain(..).filter_map(|request| match request {
+                    Request::Publish(publish) => Some(Message {
+                        topic: publish.topic,
+                        payload: publish.payload.to_vec(),
+                        is_retained: publish.retain,
+                    }),
+                    _ => None,
+                });
+                between.returned().extend(unsent);
                 counts.failed(what, &error);
                 tokio::time::sleep(pauses.next()).await;
             }
         }
-        moved.notify_one();
+        between.moved.notify_one();
     }
 }
 
@@ -195,14 +221,15 @@ mod tests {
 
     fn said(waiting: &mut Waiting) -> Vec<(String, u64, bool)> {
         let mut said = Vec::new();
-        while let Some(Message { topic, item, is_retained }) = waiting.next() {
-            said.push((topic, item.result.seq.0, is_retained));
+        while let Some(Message { topic, payload, is_retained }) = waiting.next() {
+            let value: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+            said.push((topic, value["seq"].as_u64().unwrap(), is_retained));
         }
         said
     }
 
     fn add(waiting: &mut Waiting, entity: &str, seq: u64, end_s: i64) -> u64 {
-        waiting.add(Item::new("gw", Arc::new(result(entity, seq, end_s))))
+        waiting.add(&Item::new("gw", Arc::new(result(entity, seq, end_s))))
     }
 
     #[test]
@@ -214,6 +241,20 @@ mod tests {
         let a = || "tidegate/gw/windows/w/a%2F1/p".to_owned();
         let b = || "tidegate/gw/windows/w/b/p".to_owned();
         assert_eq!(said(&mut waiting), [(b(), 4, false), (a(), 3, true), (b(), 2, true)]);
+    }
+
+    #[test]
+    fn what_comes_back_gives_way_to_what_is_newer() {
+        let mut waiting = Waiting::new("gw".into());
+        add(&mut waiting, "a", 1, 10);
+        let old = waiting.next().unwrap();
+        add(&mut waiting, "b", 2, 10);
+        add(&mut waiting, "a", 3, 20);
+        waiting.put_back(old);
+        let b = waiting.next().unwrap();
+        waiting.put_back(b);
+        let seqs: Vec<u64> = said(&mut waiting).into_iter().map(|(_, seq, _)| seq).collect();
+        assert_eq!(seqs, [2, 3]);
     }
 
     #[test]
