@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidegate::core::clock::{ClockSource, ClockState};
 use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
-use tidegate::core::seam::{Commit, Damage, Fetch, Meta, Recovered};
+use tidegate::core::seam::{Commit, Damage, Fetch, Meta, Purpose, Recovered};
 use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 use tidegate::store::{Options, Store};
 
@@ -111,7 +111,12 @@ fn read_all(store: &mut Store, end: Offset) -> (Seen, Vec<Damage>) {
     let (mut seen, mut damaged) = (Seen::new(), Vec::new());
     let mut from = Offset(0);
     while from < end {
-        let fetched = store.fetch(&Fetch { from, entries_max: 1024, bytes_max: 1 << 20 });
+        let fetched = store.fetch(&Fetch {
+            purpose: Purpose::Forward,
+            from,
+            entries_max: 1024,
+            bytes_max: 1 << 20,
+        });
         for (offset, entry) in fetched.entries {
             assert!(offset >= from && offset < fetched.next);
             let record = entry.reading().unwrap();
@@ -366,7 +371,12 @@ fn b_08_one_undecodable_record() {
     let (source, seq) = unseen.into_iter().next().unwrap();
     assert_eq!(missing, [(source, Seq(seq), Some(Seq(seq)))]);
     // Reading on from behind the stretch does not tell it again.
-    let after = store.fetch(&Fetch { from: Offset(500), entries_max: 1024, bytes_max: 1 << 20 });
+    let after = store.fetch(&Fetch {
+        purpose: Purpose::Forward,
+        from: Offset(500),
+        entries_max: 1024,
+        bytes_max: 1 << 20,
+    });
     assert_eq!((after.damaged, after.entries.len()), (vec![], 500));
 }
 

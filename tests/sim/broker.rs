@@ -8,6 +8,8 @@ use tidegate::core::id::{Epoch, PublishId, Seq, SourceId};
 use tidegate::core::reading::{Entry, GapRecord, Record};
 use tidegate::core::seam::{DownCause, Frontier, LinkEvent, Publish, PublishBody};
 
+use tidegate::core::window::{LateReading, WindowResult};
+
 use crate::rng::Rng;
 
 pub type Key = (SourceId, Epoch, Seq);
@@ -20,6 +22,8 @@ pub struct Received {
     pub gaps: Vec<GapRecord>,
     pub frontiers: Vec<Frontier>,
     pub corrections: Vec<Correction>,
+    pub results: BTreeMap<Key, WindowResult>,
+    pub late: Vec<LateReading>,
     pub copies: u64,
 }
 
@@ -105,13 +109,24 @@ impl Broker {
             PublishBody::Entry(Entry::Correction(correction)) => {
                 self.received.corrections.push(correction);
             }
-            PublishBody::Entry(Entry::Clock(_) | Entry::Window(_) | Entry::Late(_)) => {}
+            PublishBody::Entry(Entry::Window(result)) => self.receive_result(result),
+            PublishBody::Entry(Entry::Late(late)) => self.received.late.push(late),
+            PublishBody::Entry(Entry::Clock(_)) => {}
             PublishBody::Entry(Entry::Retimed(_) | Entry::Idle(_)) => {
                 panic!("an internal entry was published")
             }
             PublishBody::Frontier(frontier) => self.received.frontiers.push(frontier),
             PublishBody::Status(_) => {}
         }
+    }
+
+    fn receive_result(&mut self, result: WindowResult) {
+        let key = (result.source.clone(), result.epoch, result.seq);
+        if let Some(known) = self.received.results.get(&key) {
+            assert_eq!(*known, result, "two different results under one name");
+            return;
+        }
+        self.received.results.insert(key, result);
     }
 
     fn receive_reading(&mut self, record: Record) {

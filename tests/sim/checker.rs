@@ -6,7 +6,8 @@ use tidegate::core::clock::{ClockState, seal};
 use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Origin, Record, Value};
 
-use tidegate::core::seam::Shown;
+use tidegate::core::seam::Shown as OnSite;
+use tidegate::core::window::{ResultStatus, WindowResult};
 
 use crate::broker::Received;
 use crate::world::{INFLIGHT_MAX, World};
@@ -43,10 +44,10 @@ pub fn is_durable_before_publish(world: &World, entry: &Entry) {
     }
 }
 
-pub fn is_durable_before_shown(world: &World, shown: &Shown) {
+pub fn is_durable_before_shown(world: &World, shown: &OnSite) {
     let is_there = match shown {
-        Shown::Result(result) => world.disk.is_flushed(&Entry::Window((**result).clone())),
-        Shown::Late(late) => world.disk.is_flushed(&Entry::Late((**late).clone())),
+        OnSite::Result(result) => world.disk.is_flushed(&Entry::Window((**result).clone())),
+        OnSite::Late(late) => world.disk.is_flushed(&Entry::Late((**late).clone())),
     };
     assert!(is_there, "shown on site before it was flushed: {shown:?}");
 }
@@ -84,13 +85,14 @@ pub fn at_rest(world: &World) {
     }
     frontiers_hold(world);
     times_hold(world);
+    windows_hold(world);
 }
 
 /// Delivered numbers and gap records together cover 1..=n without overlap;
 /// returns how many numbers of each source are in gap records.
 fn missing_numbers(received: &Received) -> BTreeMap<SourceId, u64> {
     let mut named: BTreeMap<(SourceId, Epoch), BTreeMap<Seq, bool>> = BTreeMap::new();
-    for (source, epoch, seq) in received.readings.keys() {
+    for (source, epoch, seq) in received.readings.keys().chain(received.results.keys()) {
         named.entry((source.clone(), *epoch)).or_default().insert(*seq, true);
     }
     let mut counts = BTreeMap::new();
@@ -119,7 +121,9 @@ fn frontiers_hold(world: &World) {
     for frontier in &world.broker.received.frontiers {
         let key = (frontier.source.clone(), frontier.epoch);
         let through = frontier.through_seq;
-        let known = world.broker.received.order.get(&key).map_or(0, Vec::len) as u64;
+        let received = &world.broker.received;
+        let results = received.results.keys().filter(|(s, e, _)| (s, e) == (&key.0, &key.1));
+        let known = (received.order.get(&key).map_or(0, Vec::len) + results.count()) as u64;
         let gaps: u64 =
             world.broker.received.gaps.iter().filter(|gap| gap.source == key.0).count() as u64;
         assert!(through.0 <= known || gaps > 0, "{frontier:?} is beyond what arrived");
@@ -192,5 +196,34 @@ pub fn shown(world: &World) -> Shown {
         bounded: count(&|record| record.stamp.origin == Origin::Bounded),
         corrected: world.broker.received.corrections.len() as u64,
         holdover: count(&|record| record.stamp.state == ClockState::Holdover),
+    }
+}
+
+/// Of every window and series the revisions count 1, 2, 3 …, and nothing follows
+/// a final one but its own marker. Where nothing was lost on the way there is no
+/// revision missing.
+fn windows_hold(world: &World) {
+    let received = &world.broker.received;
+    let is_whole = received.gaps.is_empty();
+    let mut panes: BTreeMap<_, Vec<&WindowResult>> = BTreeMap::new();
+    for result in received.results.values() {
+        let bounds = (result.start, result.end, result.timebase.0);
+        let key = (result.window.clone(), result.series.clone(), bounds, result.epoch);
+        panes.entry(key).or_default().push(result);
+    }
+    for (key, results) in &panes {
+        let mut last: Option<&WindowResult> = None;
+        for result in results {
+            let is_marker = last.is_some_and(|last| {
+                result.status == ResultStatus::Final && result.revision == last.revision
+            });
+            let next = last.map_or(1, |last| last.revision + 1);
+            if is_whole && !is_marker {
+                assert_eq!(result.revision, next, "{key:?}: {results:#?}");
+            }
+            let is_over = last.is_some_and(|last| last.status == ResultStatus::Final);
+            assert!(!is_over, "after the end: {key:?}: {results:#?}");
+            last = Some(result);
+        }
     }
 }

@@ -259,7 +259,7 @@ impl World {
                 }
                 Effect::Show(shown) => checker::is_durable_before_shown(self, &shown),
                 Effect::Notice(Notice::ReplayDiffers { differences }) => {
-                    assert!(self.scenario.has_rot, "{differences} results differ after a replay");
+                    panic!("{differences} results differ after a replay");
                 }
                 Effect::Notice(_) => {}
             }

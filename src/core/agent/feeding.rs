@@ -109,8 +109,12 @@ impl Agent {
 
     /// A part of the journal, for the windows.
     pub(super) fn replayed(&mut self, now: &Now, fetched: Fetched, effects: &mut Vec<Effect>) {
-        if !fetched.damaged.is_empty() {
-            let reason = "a part of the journal that they rest on cannot be read".to_owned();
+        // Evicted, or damaged: what is computed from the rest may differ.
+        let first = fetched.entries.first().map_or(fetched.next, |(offset, _)| *offset);
+        let is_torn = first > fetched.from || !fetched.damaged.is_empty();
+        if is_torn && !self.windows.is_torn {
+            self.windows.is_torn = true;
+            let reason = "a part of the journal that they rest on is gone".to_owned();
             effects.push(Effect::Notice(Notice::WindowsRestarted { window: None, reason }));
         }
         for (_, entry) in &fetched.entries {
@@ -124,7 +128,7 @@ impl Agent {
             self.journal_told(now, slot, told);
         }
         let differences = self.windows.differences;
-        if differences > 0 {
+        if differences > 0 && !self.windows.is_torn {
             effects.push(Effect::Notice(Notice::ReplayDiffers { differences }));
         }
     }

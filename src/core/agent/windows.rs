@@ -43,6 +43,8 @@ pub(super) struct Windows {
     pub(super) retimed: Offset,
     /// Results that a replay found different from the journal.
     pub(super) differences: u64,
+    /// A part of what was to be replayed is gone.
+    pub(super) is_torn: bool,
 }
 
 /// One window.
@@ -147,6 +149,7 @@ impl Windows {
             is_changed: true,
             retimed: meta.retimed,
             differences: 0,
+            is_torn: false,
         }
     }
 
@@ -403,6 +406,7 @@ impl Slot {
     ) -> Self {
         let clock = state.as_ref().and_then(|state| state.clock);
         let restored = state.map(|state| Operator::restore(Arc::clone(spec), state.operator));
+        let is_new = !matches!(restored, Some(Ok(_)));
         let operator = match restored {
             Some(Ok(operator)) => operator,
             Some(Err(error)) => {
@@ -431,8 +435,9 @@ impl Slot {
             expected: VecDeque::new(),
             counts: Counts::default(),
         };
-        for source in slot.heard.keys().cloned().collect::<Vec<_>>() {
-            slot.operator.expect_source(&source);
+        // One that goes on knows whom it waits for.
+        for source in slot.heard.keys().filter(|_| is_new) {
+            slot.operator.expect_source(source);
         }
         slot
     }
