@@ -10,8 +10,16 @@
 //! A window is a pure function of what it is given, in order: the same journal
 //! yields the same results with the same revision numbers.
 
+pub mod aggregate;
+pub mod assign;
+pub mod operator;
+mod pane;
 pub mod result;
 pub mod spec;
+pub mod watermark;
 
+pub use aggregate::{Accumulator, Sample};
+pub use operator::{Firing, Input, LateVerdict, Operator, OperatorState, Output, RestoreError};
 pub use result::{Coverage, LateReading, LateReason, Number, ResultStatus, WindowResult};
 pub use spec::{Aggregate, Kind, LatePolicy, WindowSpec};
+pub use watermark::Millis;

@@ -1,0 +1,112 @@
+//! The sources of a lane, and the watermark over them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::id::SourceId;
+use crate::core::time::Span;
+use crate::core::window::watermark::{Bounded, InputId, Millis, Multiplexer};
+
+/// See the module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Sources {
+    /// In ns.
+    bound: i64,
+    mux: Multiplexer,
+    generators: Vec<Bounded>,
+    by_name: BTreeMap<SourceId, u32>,
+    /// Those that are not waited for, in order.
+    idle: Vec<SourceId>,
+    /// Where the last reading came from: the next one is likely its neighbour.
+    #[serde(skip)]
+    last: Option<(SourceId, u32)>,
+}
+
+impl Sources {
+    pub(super) fn new(bound: Span) -> Self {
+        Self {
+            bound: bound.ns(),
+            mux: Multiplexer::default(),
+            generators: Vec::new(),
+            by_name: BTreeMap::new(),
+            idle: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// The configuration may have changed since the state was written.
+    pub(super) fn set_bound(&mut self, bound: Span) {
+        self.bound = bound.ns();
+        self.generators.iter_mut().for_each(|generator| generator.set_bound(bound));
+    }
+
+    /// Waits for a source from now on, though nothing has come from it yet.
+    pub(super) fn expect(&mut self, source: &SourceId) {
+        if !self.by_name.contains_key(source) {
+            self.add(source);
+        }
+    }
+
+    /// Does not wait for a source any more that has given nothing. What it held
+    /// back comes out.
+    pub(super) fn unexpect(&mut self, source: &SourceId) -> Option<Millis> {
+        let index = *self.by_name.get(source)?;
+        if self.generators[index as usize].watermark().is_some() {
+            return None;
+        }
+        self.mux.remove(InputId(index));
+        self.by_name.remove(source);
+        self.idle.retain(|idle| idle != source);
+        self.mux.update().raised
+    }
+
+    /// A reading of that time came from `source`. The combined watermark, where
+    /// it rose.
+    pub(super) fn observe(&mut self, source: &SourceId, at: Millis) -> Option<Millis> {
+        let index = match &self.last {
+            Some((name, index)) if name == source => *index,
+            _ => {
+                let index = self.by_name.get(source).copied();
+                let index = index.unwrap_or_else(|| self.add(source));
+                self.last = Some((source.clone(), index));
+                index
+            }
+        };
+        if !self.idle.is_empty() {
+            self.idle.retain(|idle| idle != source);
+        }
+        let generator = &mut self.generators[index as usize];
+        generator.observe(at);
+        let watermark = generator.watermark();
+        self.mux.set(InputId(index), watermark).raised
+    }
+
+    /// Several sources that fall silent at one instant: none releases another.
+    pub(super) fn mark_idle(&mut self, sources: &[SourceId]) -> Option<Millis> {
+        for source in sources {
+            let Some(index) = self.by_name.get(source) else { continue };
+            self.mux.mark_idle_deferred(InputId(*index), true);
+            if let Err(place) = self.idle.binary_search(source) {
+                self.idle.insert(place, source.clone());
+            }
+        }
+        self.mux.update().raised
+    }
+
+    pub(super) fn idle(&self) -> &[SourceId] {
+        &self.idle
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    fn add(&mut self, source: &SourceId) -> u32 {
+        let index = self.generators.len() as u32;
+        self.generators.push(Bounded::new(Span::from_ns(self.bound)));
+        self.mux.add(InputId(index));
+        self.by_name.insert(source.clone(), index);
+        index
+    }
+}
