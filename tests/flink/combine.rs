@@ -37,8 +37,8 @@ struct Partition {
 }
 
 /// Several inputs and what stands between them and the window.
-pub struct Combiner {
-    pub mux: Multiplexer,
+pub(crate) struct Combiner {
+    pub(crate) mux: Multiplexer,
     partitions: Vec<Partition>,
     bound: i64,
     idle: Option<i64>,
@@ -49,7 +49,7 @@ pub struct Combiner {
 
 impl Combiner {
     /// From the configuration of a trace of mode `mux`.
-    pub fn new(config: &Value) -> Self {
+    pub(crate) fn new(config: &Value) -> Self {
         let mut combiner = Self {
             mux: Multiplexer::default(),
             partitions: Vec::new(),
@@ -100,7 +100,7 @@ impl Combiner {
     }
 
     /// One step; events count only for what they do to the watermark.
-    pub fn step(&mut self, step: &Value) -> Emitted {
+    pub(crate) fn step(&mut self, step: &Value) -> Emitted {
         let input = InputId(step["i"].as_u64().unwrap_or(0) as u32);
         match step["op"].as_str().unwrap() {
             "e" => self.event(input, step["t"].as_i64().unwrap()),
@@ -133,7 +133,7 @@ impl Combiner {
 }
 
 /// Runs a trace of watermarks alone.
-pub fn watermarks(trace: &Value) {
+pub(crate) fn watermarks(trace: &Value) {
     let name = trace["name"].as_str().unwrap();
     let mut combiner = Combiner::new(&trace["config"]);
     let steps = trace["steps"].as_array().unwrap().iter();

@@ -18,13 +18,13 @@ use crate::combine::{Combiner, watermarks};
 
 /// Traces of one file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Report {
-    pub ran: usize,
-    pub skipped: usize,
+pub(crate) struct Report {
+    pub(crate) ran: usize,
+    pub(crate) skipped: usize,
 }
 
 /// Runs every trace of a file.
-pub fn run(file: &str, text: &str) -> Report {
+pub(crate) fn run(file: &str, text: &str) -> Report {
     let mut report = Report { ran: 0, skipped: 0 };
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let trace: Value = serde_json::from_str(line).unwrap();

@@ -4,9 +4,9 @@
 use super::*;
 
 /// Series, timebase, start and end, in ms.
-pub type Name = (String, u32, i64, i64);
+pub(crate) type Name = (String, u32, i64, i64);
 /// Readings aggregated, readings that came, values.
-pub type Word = (u64, u64, Vec<(Aggregate, Option<Number>)>);
+pub(crate) type Word = (u64, u64, Vec<(Aggregate, Option<Number>)>);
 
 fn ms(at: EventTime) -> i64 {
     Millis::floor(at).0
@@ -17,7 +17,7 @@ fn ms(at: EventTime) -> i64 {
 /// # Panics
 ///
 /// When revisions do not count 1, 2, 3 …, or something follows a final record.
-pub fn last_words(told: &[Output]) -> BTreeMap<Name, Word> {
+pub(crate) fn last_words(told: &[Output]) -> BTreeMap<Name, Word> {
     let mut last: BTreeMap<Name, Firing> = BTreeMap::new();
     for output in told {
         let Output::Fired(firing) = output else { continue };
@@ -40,7 +40,7 @@ pub fn last_words(told: &[Output]) -> BTreeMap<Name, Word> {
 }
 
 /// Keeps what an operator accepted.
-pub struct Naive {
+pub(crate) struct Naive {
     spec: Arc<WindowSpec>,
     lateness: i64,
     /// With the watermark that it met: windows that it had dropped are not its.
@@ -50,7 +50,7 @@ pub struct Naive {
 }
 
 impl Naive {
-    pub fn new(spec: &Arc<WindowSpec>) -> Self {
+    pub(crate) fn new(spec: &Arc<WindowSpec>) -> Self {
         let lateness = match spec.late_policy {
             LatePolicy::Adjust { .. } => 0,
             _ => spec.allowed_lateness.ns() / 1_000_000,
@@ -59,7 +59,7 @@ impl Naive {
     }
 
     /// An event, the watermark before it and what the operator made of it.
-    pub fn take(&mut self, event: &Event, watermark: Option<Millis>, out: &[Output]) {
+    pub(crate) fn take(&mut self, event: &Event, watermark: Option<Millis>, out: &[Output]) {
         let Event::Reading(input) = event else { return };
         let mut input = input.clone();
         let is_closed = watermark.is_none() && out.iter().any(|o| matches!(o, Output::Late(_)));
@@ -95,7 +95,7 @@ impl Naive {
     }
 
     /// Every window from scratch.
-    pub fn windows(&self) -> BTreeMap<Name, Word> {
+    pub(crate) fn windows(&self) -> BTreeMap<Name, Word> {
         let mut members: BTreeMap<Name, Vec<&Input>> = BTreeMap::new();
         if let Kind::Session { gap } = self.spec.kind {
             self.sessions(gap.ns() / 1_000_000, &mut members);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub const AGGREGATES: [Aggregate; 6] = [
+pub(crate) const AGGREGATES: [Aggregate; 6] = [
     Aggregate::Count,
     Aggregate::Sum,
     Aggregate::Min,
@@ -13,7 +13,7 @@ pub const AGGREGATES: [Aggregate; 6] = [
 
 /// One thing that an operator is told.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     Reading(Input),
     Idle(SourceId),
     Flush,
@@ -21,7 +21,7 @@ pub enum Event {
 }
 
 /// Flink's policy, no bound, no lateness, final records.
-pub fn spec(kind: Kind) -> WindowSpec {
+pub(crate) fn spec(kind: Kind) -> WindowSpec {
     WindowSpec {
         name: "model".into(),
         version: 1,
@@ -43,7 +43,7 @@ pub fn spec(kind: Kind) -> WindowSpec {
 }
 
 /// A good reading of a device, `at_ms` in.
-pub fn input(key: u8, at_ms: i64, seq: u64, value: i64) -> Input {
+pub(crate) fn input(key: u8, at_ms: i64, seq: u64, value: i64) -> Input {
     let series = Series { entity: format!("pump-{key}").into(), property: "p".into(), unit: None };
     Input {
         source: SourceId::new("plc"),
@@ -64,7 +64,7 @@ pub fn input(key: u8, at_ms: i64, seq: u64, value: i64) -> Input {
 
 /// Readings that move on and jitter around zero, of three series and two
 /// sources; sometimes bad, gateway-stamped, adrift, or silent.
-pub fn inputs(count: usize) -> impl Strategy<Value = Vec<Event>> {
+pub(crate) fn inputs(count: usize) -> impl Strategy<Value = Vec<Event>> {
     let one = (0_u8..3, -60_i64..60, -999_i64..999, 0_u8..100, 0_i64..40);
     prop::collection::vec(one, 1..count).prop_map(|ones| {
         let mut now_ms = -200;
