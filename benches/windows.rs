@@ -105,9 +105,8 @@ fn main() {
     for panes in [10, 1_000, 100_000] {
         let seconds = panes / 10;
         let spec = spec(tumbling(second), Span::from_secs(seconds));
-        let span_ms = seconds * 1_000;
         // Evenly over all open panes, so that each is as likely as any other.
-        let at = |n: u64| (n as i64 / 10 * 7_919 % seconds) * 1_000 + 500 % span_ms;
+        let at = |n: u64| (n as i64 / 10 * 7_919 % seconds) * 1_000 + 500;
         let all = inputs(10, at);
         run(&format!("tumbling 1 s, {panes} panes open"), &spec, &all, &all);
     }

@@ -1,6 +1,5 @@
 //! The window engine against a naive one: the last word on every window is what
 //! one pass over all accepted readings of that window gives.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ fn from(source: &str, at_ms: i64, seq: u64) -> Input {
 
 fn firings(out: &[Output]) -> Vec<&Firing> {
     let fired = |output| match output {
-        &Output::Fired(ref firing) => Some(firing),
+        Output::Fired(firing) => Some(firing),
         _ => None,
     };
     out.iter().filter_map(fired).collect()
@@ -110,7 +110,7 @@ fn w_03_the_boundary_of_lateness_to_the_millisecond() {
         let change = |spec: &mut WindowSpec| spec.allowed_lateness = Span::from_secs(120);
         let mut operator = operator(change, tumbling(300_000));
         let mut out = Vec::new();
-        let mut put = |operator: &mut Operator, at, value, out: &mut Vec<Output>| {
+        let put = |operator: &mut Operator, at, value, out: &mut Vec<Output>| {
             let mut input = input(0, NOON + at, at as u64, value);
             input.moves_watermark = false;
             operator.reading(&input, out);

@@ -80,7 +80,6 @@ pub struct Input {
 
 /// What a window has to say.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "firings are what there is most of")]
 pub enum Output {
     /// A result.
     Fired(Firing),

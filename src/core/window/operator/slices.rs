@@ -159,7 +159,7 @@ fn window<'a>(
     let Assigner::Fixed(fixed) = assigner else {
         let (start, slice) = slices.range(..end).next_back()?;
         let is_it = slice.last_end == end;
-        return is_it.then(|| ((*start, end), Cow::Borrowed(&slice.content)));
+        return is_it.then_some(((*start, end), Cow::Borrowed(&slice.content)));
     };
     let start = end - fixed.size;
     let parts = slices.range(start..end).map(|(_, slice)| &slice.content);
