@@ -21,10 +21,9 @@ fn from(source: &str, at_ms: i64, seq: u64) -> Input {
 }
 
 fn firings(out: &[Output]) -> Vec<&Firing> {
-    let fired = |output| match output {
-        Output::Fired(firing) => Some(firing),
-        _ => None,
-    };
+    fn fired(output: &Output) -> Option<&Firing> {
+        if let Output::Fired(firing) = output { Some(firing) } else { None }
+    }
     out.iter().filter_map(fired).collect()
 }
 
