@@ -11,12 +11,14 @@ fn tidegate(arguments: &[&str]) -> Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 10] = [
         &["run"],
         &["check"],
         &["status"],
         &["clock"],
         &["clock", "set"],
+        &["lateness"],
+        &["plan"],
         &["journal", "stats"],
         &["journal", "cat"],
         &["journal", "verify"],
@@ -39,7 +41,7 @@ fn a_wrong_command_line_ends_with_2() {
 
 #[test]
 fn a_missing_configuration_ends_with_78() {
-    for command in ["run", "check", "status", "clock"] {
+    for command in ["run", "check", "status", "clock", "lateness", "plan"] {
         let output = tidegate(&[command, "-c", "/nowhere/tidegate.toml"]);
         assert_eq!(output.status.code(), Some(78), "{command}");
         assert!(String::from_utf8(output.stderr).unwrap().starts_with("tidegate: "), "{command}");

@@ -14,7 +14,9 @@ mod control;
 #[cfg(feature = "demo")]
 pub mod demo;
 mod journal;
+mod lateness;
 mod logging;
+mod plan;
 mod run;
 mod status;
 
@@ -41,6 +43,10 @@ enum Command {
     Status(status::Args),
     /// Show how good the clock is, or set it by hand.
     Clock(clock::Args),
+    /// Show how late readings come, and the bound to choose.
+    Lateness(lateness::Args),
+    /// Say how long the buffer lasts, what windows need, what is written.
+    Plan(plan::Args),
     /// Look into the journal.
     Journal(journal::Args),
     /// Show the whole job with nothing to install: broker, outage, drain, proof.
@@ -77,6 +83,8 @@ impl Cli {
             Command::Check(args) => check::execute(&args),
             Command::Status(args) => status::execute(&args),
             Command::Clock(args) => clock::execute(&args),
+            Command::Lateness(args) => lateness::execute(&args),
+            Command::Plan(args) => plan::execute(&args),
             Command::Journal(args) => journal::execute(&args),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::execute(&args),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::file::{Book, Section, Wrong};
 use super::time::source_time;
-use super::value;
 use super::{
     Address, Clock, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems,
     Protocol, Simulate, Source, SourceKind, SourceMap, TimeUnit, Uplink, UplinkFormat,
 };
+use super::{output, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
@@ -62,9 +62,22 @@ fn whole(root: &Section<'_>) -> Option<Config> {
         second.problem("name", "a second uplink is not supported", "leave one [[uplink]]");
     }
     let sources = sources(root);
+    // Names count even where the rest of their section is wrong.
+    let names = |key| root.names_of(key);
+    let windows = window::windows(root, &names("source"));
+    let outputs = output::outputs(root, &names("window"));
     let http = http(root.table("http"));
     root.refuse_unknown();
-    Some(Config { gateway: gateway?, clock, journal, uplink: uplink?, sources: sources?, http })
+    Some(Config {
+        gateway: gateway?,
+        clock,
+        journal,
+        uplink: uplink?,
+        sources: sources?,
+        windows: windows?,
+        outputs: outputs?,
+        http,
+    })
 }
 
 fn gateway(section: Section<'_>) -> Option<Gateway> {

@@ -156,6 +156,19 @@ impl<'a> Section<'a> {
         value
     }
 
+    /// Refuses a key that is known, yet not together with what else is written.
+    pub(super) fn out_of_place(
+        &self,
+        key: &'static str,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        self.asked.borrow_mut().push(key);
+        if self.has(key) {
+            self.problem(key, what, fix);
+        }
+    }
+
     /// A table within this one.
     pub(super) fn table(&self, key: &'static str) -> Section<'a> {
         let found = self.ask(key).map(|value| value.get_ref());
@@ -185,6 +198,15 @@ impl<'a> Section<'a> {
             self.problem(key, "is not a list of tables", format!("write [[{path}]]"));
         }
         sections
+    }
+
+    /// The `name` of every table of an array of tables, where it is a text.
+    pub(super) fn names_of(&self, key: &str) -> Vec<&'a str> {
+        let written = self.entries().find(|(name, _)| name.get_ref() == key);
+        let array = written.and_then(|(_, value)| value.get_ref().as_array());
+        let elements = array.into_iter().flat_map(|array| array.iter());
+        let tables = elements.filter_map(|element| element.get_ref().as_table());
+        tables.filter_map(|table| table.get("name")?.get_ref().as_str()).collect()
     }
 
     fn inner(&self, key: &str, line: usize, table: Option<&'a DeTable<'a>>) -> Section<'a> {

@@ -5,11 +5,13 @@
 
 mod check;
 mod file;
+mod output;
 mod print;
 #[cfg(test)]
 mod tests;
 mod time;
 mod value;
+mod window;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,7 +22,9 @@ use crate::core::agent::{Settings, WhenFull};
 use crate::core::clock::{ClockSettings, Reference};
 use crate::core::id::SourceId;
 use crate::core::time::Span;
+use crate::core::window::WindowSpec;
 
+pub use output::{Output, OutputKind};
 pub use time::SourceTime;
 
 /// A whole configuration.
@@ -36,6 +40,10 @@ pub struct Config {
     pub uplink: Uplink,
     /// Where readings come from.
     pub sources: Vec<Source>,
+    /// What is computed on site.
+    pub windows: Vec<WindowSpec>,
+    /// Where results go on site.
+    pub outputs: Vec<Output>,
     /// Status and metrics.
     pub http: Http,
 }
@@ -153,6 +161,17 @@ pub struct MqttUrl {
     pub port: u16,
 }
 
+impl fmt::Display for MqttUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "mqtts" } else { "mqtt" };
+        let Self { host, port, .. } = self;
+        match host.contains(':') {
+            true => write!(f, "{scheme}://[{host}]:{port}"),
+            false => write!(f, "{scheme}://{host}:{port}"),
+        }
+    }
+}
+
 /// A version of MQTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -207,13 +226,22 @@ pub enum SourceKind {
     Simulate(Simulate),
 }
 
-/// Where a `listen` source listens.
+/// Where somebody listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// TCP.
     Tcp(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(f),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// What a simulated PLC does.

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Address, Clock, Config, LogFormat, Protocol, Source, SourceKind, SourceTime, TimeUnit, Uplink,
-    UplinkFormat,
+    Clock, Config, LogFormat, Protocol, Source, SourceKind, SourceTime, TimeUnit, Uplink,
+    UplinkFormat, output, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 
 /// Collects `key = value` lines.
 #[derive(Default)]
-struct Page(String);
+pub(super) struct Page(String);
 
 impl Page {
-    fn head(&mut self, head: &str) {
+    pub(super) fn head(&mut self, head: &str) {
         if !self.0.is_empty() {
             self.0.push('\n');
         }
@@ -24,17 +24,22 @@ impl Page {
         self.0.push('\n');
     }
 
-    fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
+    pub(super) fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
         self.0.push_str(&format!("{key} = {value}\n"));
     }
 
-    fn text(&mut self, key: &str, text: &str) {
+    pub(super) fn text(&mut self, key: &str, text: &str) {
         self.raw(key, quoted(text));
     }
 
-    fn path(&mut self, key: &str, path: Option<&PathBuf>) {
+    pub(super) fn path(&mut self, key: &str, path: Option<&PathBuf>) {
         let text = path.map(|path| path.display().to_string());
         self.text(key, &text.unwrap_or_default());
+    }
+
+    pub(super) fn list<'a>(&mut self, key: &str, texts: impl Iterator<Item = &'a str>) {
+        let texts: Vec<String> = texts.map(quoted).collect();
+        self.raw(key, format!("[{}]", texts.join(", ")));
     }
 
     fn duration(&mut self, key: &str, length: std::time::Duration) {
@@ -78,6 +83,12 @@ pub(super) fn print(config: &Config) -> String {
     for one in &config.sources {
         source(&mut page, one);
     }
+    for one in &config.windows {
+        window::print(&mut page, one);
+    }
+    for one in &config.outputs {
+        output::print(&mut page, one);
+    }
     page.head("[http]");
     let listen = config.http.listen.map(|address| address.to_string());
     page.text("listen", &listen.unwrap_or_default());
@@ -103,10 +114,7 @@ fn clock(page: &mut Page, clock: &Clock) {
 fn uplink(page: &mut Page, uplink: &Uplink) {
     page.head("[[uplink]]");
     page.text("name", &uplink.name);
-    let scheme = if uplink.url.is_tls { "mqtts" } else { "mqtt" };
-    let (host, port) = (&uplink.url.host, uplink.url.port);
-    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-    page.text("url", &format!("{scheme}://{host}:{port}"));
+    page.text("url", &uplink.url.to_string());
     let protocol = match uplink.protocol {
         Protocol::V5 => "5",
         Protocol::V311 => "3.1.1",
@@ -138,11 +146,7 @@ fn source(page: &mut Page, source: &Source) {
     match &source.kind {
         SourceKind::Listen { address, acknowledge } => {
             page.text("type", "listen");
-            let address = match address {
-                Address::Tcp(address) => address.to_string(),
-                Address::Unix(path) => format!("unix:{}", path.display()),
-            };
-            page.text("address", &address);
+            page.text("address", &address.to_string());
             page.raw("acknowledge", acknowledge);
             lines(page, source);
         }

@@ -13,7 +13,7 @@ const MINIMAL: &str = include_str!("../../config/minimal.toml");
 /// The lines of `[gateway]` and `[[uplink]]`, the latter last.
 const HEAD: &str = "[gateway]\nid = \"gw\"\ndata_dir = \"/d\"\n[[uplink]]\nurl = \"mqtt://b\"\n";
 
-fn parse(text: &str) -> Config {
+pub(super) fn parse(text: &str) -> Config {
     Config::parse(text, Path::new("t.toml")).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -23,7 +23,7 @@ fn problems(text: &str) -> String {
 }
 
 /// What is said about lines that follow [`HEAD`]; the first of them is line 6.
-fn check(lines: &str, expected: &str) {
+pub(super) fn check(lines: &str, expected: &str) {
     assert_eq!(problems(&format!("{HEAD}{lines}\n")), expected, "{lines}");
 }
 
@@ -50,6 +50,33 @@ fn the_sample_file_equals_the_defaults() {
         [[source]]
         name = 'plc'
         type = 'simulate'
+        [[window]]
+        name = 'pressure-10s'
+        kind = 'tumbling'
+        size = '10s'
+        [[window]]
+        name = 'trend'
+        kind = 'sliding'
+        size = '1m'
+        slide = '10s'
+        [[window]]
+        name = 'runs'
+        kind = 'session'
+        gap = '1m'
+        [[window]]
+        name = 'business-day'
+        kind = 'calendar-day'
+        zone = 'Europe/Berlin'
+        late_policy = 'adjust'
+        [[output]]
+        type = 'mqtt'
+        url = 'mqtt://127.0.0.1:1883'
+        [[output]]
+        type = 'jsonl'
+        path = '/var/log/tidegate/windows.jsonl'
+        [[output]]
+        type = 'socket'
+        address = '127.0.0.1:7100'
     ";
     assert_eq!(parse(SAMPLE), parse(required_only));
 }

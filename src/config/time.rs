@@ -113,9 +113,14 @@ fn optional_zone(value: &DeValue<'_>) -> Result<Option<Zone>, Wrong> {
     if written.is_empty() {
         return Ok(None);
     }
-    written.parse().map(Some).map_err(|_| {
+    parse_zone(&written).map(Some)
+}
+
+/// A time zone or an offset.
+pub(super) fn parse_zone(written: &str) -> Result<Zone, Wrong> {
+    written.parse().map_err(|_| {
         let what = format!("{written:?} is no time zone");
-        match near(&written) {
+        match near(written) {
             Some(name) => Wrong::new(what, format!("did you mean {name:?}?")),
             None => Wrong::new(
                 what,

@@ -64,6 +64,38 @@ pub(super) fn one_of<T: Copy>(words: &[(&str, T)]) -> impl Fn(&DeValue<'_>) -> C
     }
 }
 
+/// A list of names, each once, each out of those `known`; `noun` says of what.
+pub(super) fn names(value: &DeValue<'_>, noun: &str, known: &[&str]) -> Checked<Vec<String>> {
+    let Some(array) = value.as_array() else {
+        let what = format!("is {}, not a list", article(value));
+        return Err(Wrong::new(what, "write [\"NAME\", \"NAME\"]"));
+    };
+    let mut names: Vec<String> = Vec::new();
+    for element in array.iter() {
+        let name = text(element.get_ref()).map_err(|wrong| {
+            Wrong::new(format!("has an element that {}", wrong.what), wrong.fix)
+        })?;
+        if names.contains(&name) {
+            return Err(Wrong::new(format!("names the {noun} {name:?} twice"), "leave one"));
+        }
+        if !known.contains(&name.as_str()) {
+            let what = format!("there is no {noun} {name:?}");
+            return Err(Wrong::new(what, suggestion(&name, noun, known)));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn suggestion(name: &str, noun: &str, known: &[&str]) -> String {
+    let known = known.iter().copied();
+    match known.clone().map(|known| (strsim::damerau_levenshtein(known, name), known)).min() {
+        Some((far, known)) if far <= 1 + known.len() / 3 => format!("did you mean {known:?}?"),
+        Some(_) => format!("known here: {}", known.collect::<Vec<_>>().join(", ")),
+        None => format!("write a [[{noun}]] of that name, or leave it out"),
+    }
+}
+
 /// A whole number within a range.
 pub(super) fn integer(range: RangeInclusive<u64>) -> impl Fn(&DeValue<'_>) -> Checked<u64> {
     move |value| {

@@ -10,6 +10,7 @@ use super::clock::{BootFacts, ClockModel};
 use super::connection::Connection;
 use super::forward::Forward;
 use super::id::{Epoch, Offset, PublishId, SourceId};
+use super::lateness::LatenessBook;
 use super::pending::Pending;
 use super::rangeset::RangeSet;
 use super::rate::Rate;
@@ -44,6 +45,7 @@ pub struct Agent {
     /// What stamping remembers of each source.
     source_clocks: BTreeMap<SourceId, SourceClock>,
     books: Books,
+    lateness: LatenessBook,
     buffer: Buffer,
     pending: Pending,
     forward: Forward,
@@ -111,6 +113,7 @@ impl Agent {
         let mut agent = Self {
             source_clocks: BTreeMap::new(),
             books: Books::open(&meta, epoch),
+            lateness: LatenessBook::default(),
             buffer: Buffer::new(bounds, recovered.segments, recovered.disk, meta.start),
             pending: Pending::new(recovered.next),
             forward: Forward::new(settings.inflight_max, done),

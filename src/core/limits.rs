@@ -72,6 +72,12 @@ pub const SEGMENTS_MAX: usize = 4_096;
 /// Sources of one configuration.
 pub const SOURCES_MAX: usize = 256;
 
+/// Windows of one configuration.
+pub const WINDOWS_MAX: usize = 64;
+
+/// Outputs of one configuration.
+pub const OUTPUTS_MAX: usize = 16;
+
 /// Connections of one `listen` source.
 pub const LISTEN_CONNECTIONS_MAX: usize = 64;
 

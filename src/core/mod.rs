@@ -12,6 +12,7 @@ pub mod clock;
 pub mod connection;
 pub mod forward;
 pub mod id;
+pub mod lateness;
 pub mod leap;
 pub mod limits;
 pub mod notice;

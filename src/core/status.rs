@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::clock::kernel::KernelVerdict;
 use super::clock::{ClockEvent, ClockFacts, ClockReading};
 use super::id::{Epoch, SourceId};
+use super::lateness::Quantiles;
 use super::seam::{DiskFacts, FullCause};
 use super::time::{EventTime, MonoTime, Span, Uptime};
 
@@ -17,6 +18,8 @@ pub struct Status {
     pub clock: ClockStatus,
     /// Per source.
     pub sources: BTreeMap<SourceId, SourceStatus>,
+    /// How late readings come, per source that one was measured of.
+    pub lateness: BTreeMap<SourceId, Quantiles>,
     /// Readings in the journal that are not done with.
     pub backlog: u64,
     /// Entries in the journal that are not done with: those readings, and gap

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::lateness::LatenessReport;
 use super::metrics::{self, Metrics};
 use super::status::Report;
 use crate::core::clock::Vouch;
@@ -73,6 +74,7 @@ fn telling() -> Router<Api> {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_text))
         .route("/api/v1/status", get(status))
+        .route("/api/v1/lateness", get(lateness))
 }
 
 impl Api {
@@ -115,6 +117,11 @@ async fn metrics_text(State(api): State<Api>) -> Result<Response, Response> {
 async fn status(State(api): State<Api>) -> Result<Response, Response> {
     let report = api.report().await?;
     Ok(axum::Json(&*report).into_response())
+}
+
+async fn lateness(State(api): State<Api>) -> Result<Response, Response> {
+    let report = api.report().await?;
+    Ok(axum::Json(LatenessReport::new(&report)).into_response())
 }
 
 async fn vouch(

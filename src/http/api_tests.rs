@@ -89,3 +89,13 @@ async fn the_control_socket_tells_what_the_other_address_tells() {
     assert_eq!(status_line(&open), "HTTP/1.0 200 OK");
     assert_eq!(body(&open), body(&control));
 }
+
+#[tokio::test]
+async fn lateness_has_a_route_of_its_own() {
+    let request = "GET /api/v1/lateness HTTP/1.0\r\nHost: t\r\n\r\n";
+    let (answer, _) = exchange(router, request).await;
+    assert_eq!(status_line(&answer), "HTTP/1.0 200 OK");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let expected = LatenessReport::new(&report());
+    assert_eq!(serde_json::from_str::<LatenessReport>(body).unwrap(), expected);
+}

@@ -3,5 +3,6 @@
 
 pub mod api;
 pub mod clock;
+pub mod lateness;
 pub mod metrics;
 pub mod status;

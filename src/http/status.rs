@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::clock::Clock;
 use super::clock::rounded;
+use super::lateness::SourceLateness;
 use crate::core::agent::{LinkState, SourceStatus, Status};
 use crate::core::id::SourceId;
 use crate::core::seam::{FullCause, Now};
@@ -63,6 +64,9 @@ pub struct Report {
     pub clock: Clock,
     /// The books per source, by name.
     pub sources: Vec<Source>,
+    /// How late readings come, per source that one was measured of, by name.
+    #[serde(default)]
+    pub lateness: Vec<SourceLateness>,
 }
 
 /// One thing that is not as it should be.
@@ -189,6 +193,7 @@ impl Report {
             uplink: uplink(about, status, now),
             clock: Clock::new(&status.clock),
             sources: status.sources.iter().map(|(id, books)| source(id, books, now)).collect(),
+            lateness: status.lateness.iter().map(|(id, q)| SourceLateness::new(id, q)).collect(),
         }
     }
 }

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::core::clock::{ClockFacts, ClockReading, ClockSource, ClockState};
 use crate::core::id::{BootId, Epoch};
+use crate::core::lateness::Quantiles;
 use crate::core::seam::DiskFacts;
 use crate::core::status::ClockStatus;
 use crate::core::time::{EventTime, MaxError, TimebaseId, Uptime};
@@ -52,6 +53,20 @@ fn about() -> About {
     }
 }
 
+fn lateness() -> BTreeMap<SourceId, Quantiles> {
+    let span = Span::from_millis;
+    let quantiles = Quantiles {
+        count: 1_000,
+        p50: span(-3),
+        p95: span(900),
+        p99: span(1_500),
+        p999: span(4_000),
+        p9999: span(9_000),
+        max: span(9_000),
+    };
+    BTreeMap::from([(SourceId::new("press"), quantiles)])
+}
+
 fn status() -> Status {
     let books = SourceStatus {
         accepted: 1_000,
@@ -66,6 +81,7 @@ fn status() -> Status {
         epoch: Epoch { number: 1, nonce: 0x9f3a_6c21 },
         clock: clock(),
         sources: BTreeMap::from([(SourceId::new("press"), books)]),
+        lateness: lateness(),
         backlog: 290,
         unsent: 290,
         uncommitted: 4,
@@ -109,6 +125,10 @@ fn a_healthy_report_says_depth_age_rates_and_time_left() {
     assert_eq!(json["clock"]["uptime_s"], 1_000.0);
     assert_eq!(json["sources"][0]["name"], "press");
     assert_eq!(json["sources"][0]["last_reading_age_s"], 2.0);
+    assert_eq!(json["lateness"][0]["name"], "press");
+    assert_eq!(json["lateness"][0]["p50_s"], -0.003);
+    assert_eq!(json["lateness"][0]["fast_bound_s"], 2.0);
+    assert_eq!(json["lateness"][0]["correction_bound_s"], 10.0);
 }
 
 #[test]

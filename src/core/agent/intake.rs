@@ -81,6 +81,7 @@ impl Agent {
         if let Some(event_time) = moves_frontier(&stamp) {
             self.books.saw_event(source, event_time);
         }
+        self.lateness.saw(source, &stamp);
         if !stamp::is_plausible(stamp.flags) {
             tally.implausible += 1;
         }

@@ -27,6 +27,7 @@ impl Agent {
             epoch: self.books.epoch(),
             clock: self.clock_status(now),
             sources: sources.collect(),
+            lateness: self.lateness.quantiles(),
             backlog,
             unsent: self.forward.backlog(self.durable),
             uncommitted: self.pending.uncommitted() as u64,

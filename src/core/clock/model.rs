@@ -74,8 +74,8 @@ impl ClockSettings {
         max_drift_ppb: 100_000,
         hold_unsynchronized: Span::from_secs(120),
         restamp_settle: Span::from_secs(30),
-        // 2026-11-01T00:00:00Z
-        floor_ns: 1_793_491_200_000_000_000,
+        // 2026-01-01T00:00:00Z: the year this programme was made in.
+        floor_ns: 1_767_225_600_000_000_000,
     };
 }
 

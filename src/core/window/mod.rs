@@ -12,9 +12,11 @@
 
 pub mod aggregate;
 pub mod assign;
+mod line;
 pub mod operator;
 mod pane;
 pub mod result;
+pub mod sketch;
 pub mod spec;
 pub mod watermark;
 

@@ -42,7 +42,9 @@ async fn label_each_row(gateway: &Gateway, rows: &[Row]) {
             sent.assert_near(ns(&reading["event_time"]), max_error_ns(&reading["time"]));
         }
         if *label == "synchronized" {
-            assert_eq!(reading["time"]["max_error_us"], 9_877, "{reading}");
+            // 9,876 us at the sample; it grows by 15 us a second for five at most.
+            let error_us = reading["time"]["max_error_us"].as_i64().unwrap();
+            assert!((9_876..=9_952).contains(&error_us), "{reading}");
             assert_eq!(reading["time"]["origin"], "gateway", "{reading}");
         }
     }

@@ -1,0 +1,199 @@
+//! The readings of a window in the order of event time, for what depends on
+//! that order: the time-weighted mean and the rate of a counter.
+//!
+//! Readings come in any order and windows are merged, so nothing can be added up
+//! on the way: the points are kept. Up to [`POINTS_MAX`] of them all are kept and
+//! results are exact. Beyond, time is cut into cells of 2^k ns with the least k
+//! that leaves no more than that many cells in use, and of each cell its last
+//! reading is kept, beside the very first of all. So a change of value is placed
+//! up to one cell late, and a counter's reset is missed only where it is followed
+//! by more than was lost within its cell. What is kept depends on the readings
+//! alone, not on their order nor on how they were split: the last reading of a
+//! cell is the last of the lasts of its halves.
+
+use serde::{Deserialize, Serialize};
+
+/// Points of one window; 24 bytes each, 96 KiB.
+pub(super) const POINTS_MAX: usize = 4_096;
+
+/// Cells of 2^62 ns: two of them hold all of time.
+const SHIFT_MAX: u32 = 62;
+
+/// Points in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Line {
+    /// A cell is 2^shift ns; 0 keeps every reading.
+    shift: u32,
+    first: Option<Point>,
+    #[serde(with = "packed")]
+    points: Vec<Point>,
+}
+
+/// One reading: event time in ns, its tie-break, its value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Point {
+    pub(super) at_ns: i64,
+    pub(super) seq: u64,
+    pub(super) value: f64,
+}
+
+impl Point {
+    fn is_before(&self, other: &Point) -> bool {
+        let by_time = (self.at_ns, self.seq).cmp(&(other.at_ns, other.seq));
+        by_time.then_with(|| self.value.total_cmp(&other.value)).is_lt()
+    }
+}
+
+impl Line {
+    pub(super) fn add(&mut self, point: Point) {
+        if self.first.is_none_or(|first| point.is_before(&first)) {
+            self.first = Some(point);
+        }
+        let is_newest = self.points.last().is_none_or(|last| last.is_before(&point));
+        let end = match is_newest {
+            true => self.points.len(),
+            false => self.points.partition_point(|known| known.is_before(&point)),
+        };
+        let shift = self.shift.min(SHIFT_MAX);
+        let is_same_cell =
+            |known: &Point| shift > 0 && known.at_ns >> shift == point.at_ns >> shift;
+        if self.points.get(end).is_some_and(is_same_cell) {
+            return;
+        }
+        match self.points[..end].last_mut() {
+            Some(before) if is_same_cell(before) => *before = point,
+            _ => {
+                self.make_room();
+                self.points.insert(end, point);
+            }
+        }
+        self.thin();
+    }
+
+    /// Doubles, yet never beyond what can be in use.
+    fn make_room(&mut self) {
+        let len = self.points.len();
+        if len == self.points.capacity() {
+            let wanted = (2 * len).clamp(4, POINTS_MAX + 1);
+            self.points.reserve_exact(wanted.saturating_sub(len));
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Line) {
+        if let Some(point) = other.first
+            && self.first.is_none_or(|first| point.is_before(&first))
+        {
+            self.first = Some(point);
+        }
+        self.points.extend_from_slice(&other.points);
+        // Two sorted runs: the stable sort finds and merges them.
+        self.points.sort_by(|a, b| {
+            let by_time = (a.at_ns, a.seq).cmp(&(b.at_ns, b.seq));
+            by_time.then_with(|| a.value.total_cmp(&b.value))
+        });
+        self.shift = self.shift.max(other.shift);
+        if self.shift > 0 {
+            self.keep_last_of_cells();
+        }
+        self.thin();
+    }
+
+    fn thin(&mut self) {
+        while self.points.len() > POINTS_MAX && self.shift < SHIFT_MAX {
+            self.shift += 1;
+            self.keep_last_of_cells();
+        }
+    }
+
+    fn keep_last_of_cells(&mut self) {
+        let shift = self.shift.min(SHIFT_MAX);
+        // `dedup` drops the later of two neighbours; here the earlier must go.
+        self.points.dedup_by(|later, kept| {
+            let is_same = later.at_ns >> shift == kept.at_ns >> shift;
+            if is_same {
+                *kept = *later;
+            }
+            is_same
+        });
+    }
+
+    /// The first point and those kept, in order.
+    fn iter(&self) -> impl Iterator<Item = Point> {
+        let stays = self.points.first();
+        let first = self.first.filter(|first| stays.is_none_or(|stays| first.is_before(stays)));
+        first.into_iter().chain(self.points.iter().copied())
+    }
+
+    /// The mean weighted by time: each value stands until the next reading,
+    /// however far away that is, and the last one to `end_ns` (to itself where
+    /// there is none). What stood before the first reading is not known and does
+    /// not count. Where no time passes at all: the last value. `None` without a
+    /// reading.
+    pub(super) fn time_weighted_mean(&self, end_ns: Option<i64>) -> Option<f64> {
+        let first = self.iter().next()?;
+        let last = self.points.last()?;
+        let end_ns = end_ns.unwrap_or(last.at_ns).max(last.at_ns);
+        let total_ns = end_ns.saturating_sub(first.at_ns);
+        if total_ns == 0 {
+            return Some(last.value);
+        }
+        let nexts = self.iter().skip(1).map(|next| next.at_ns).chain([end_ns]);
+        let mut mean = super::aggregate::Compensated::default();
+        for (point, next_ns) in self.iter().zip(nexts) {
+            let share = next_ns.saturating_sub(point.at_ns) as f64 / total_ns as f64;
+            mean.add(point.value * share);
+        }
+        Some(mean.total())
+    }
+
+    /// Increase per second from the first to the last reading; after a decrease
+    /// the counter began anew at zero. `None` where no time passes.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let first = self.iter().next()?;
+        let last = self.points.last()?;
+        let total_ns = last.at_ns.saturating_sub(first.at_ns);
+        if total_ns == 0 {
+            return None;
+        }
+        let mut increase = super::aggregate::Compensated::default();
+        for (before, after) in self.iter().zip(self.iter().skip(1)) {
+            let is_reset = after.value < before.value;
+            let step = if is_reset { after.value.max(0.0) } else { after.value - before.value };
+            increase.add(step);
+        }
+        Some(increase.total() / (total_ns as f64 / 1e9))
+    }
+
+    /// Bytes in memory beside the line itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.points.capacity() * size_of::<Point>()
+    }
+}
+
+/// Points as distances from the point before.
+mod packed {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Point;
+
+    pub(super) fn serialize<S: Serializer>(points: &[Point], to: S) -> Result<S::Ok, S::Error> {
+        let (mut at, mut seq) = (0_i64, 0_u64);
+        let step = |point: &Point| {
+            let step = (point.at_ns.wrapping_sub(at), point.seq.wrapping_sub(seq).cast_signed());
+            (at, seq) = (point.at_ns, point.seq);
+            (step.0, step.1, point.value)
+        };
+        points.iter().map(step).collect::<Vec<(i64, i64, f64)>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Point>, D::Error> {
+        let steps = Vec::<(i64, i64, f64)>::deserialize(from)?;
+        let (mut at_ns, mut seq) = (0_i64, 0_u64);
+        let point = |(at_step, seq_step, value): (i64, i64, f64)| {
+            at_ns = at_ns.wrapping_add(at_step);
+            seq = seq.wrapping_add_signed(seq_step);
+            Point { at_ns, seq, value }
+        };
+        Ok(steps.into_iter().map(point).collect())
+    }
+}
