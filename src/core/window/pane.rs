@@ -204,12 +204,19 @@ impl Panes {
 
     /// Bytes in memory, about; `entry` for each entry of a map.
     pub(super) fn bytes(&self, entry: usize) -> usize {
+        let held = |content: &Content, whole: usize| {
+            entry + whole - size_of::<Accumulator>() + content.values.weight()
+        };
         match self {
             Panes::Slices { slices, told } => {
-                slices.len() * (size_of::<Slice>() + entry)
-                    + told.len() * (size_of::<Told>() + entry)
+                let slices = slices.values();
+                let slices = slices.map(|slice| held(&slice.content, size_of::<Slice>()));
+                slices.sum::<usize>() + told.len() * (size_of::<Told>() + entry)
             }
-            Panes::Sessions(sessions) => sessions.len() * (size_of::<Session>() + entry),
+            Panes::Sessions(sessions) => {
+                let sessions = sessions.values();
+                sessions.map(|session| held(&session.content, size_of::<Session>())).sum()
+            }
         }
     }
 }

@@ -144,11 +144,11 @@ impl Multiplexer {
         let Some(partial) = self.partial(input) else { return Emitted::default() };
         let before = *partial;
         partial.is_idle = false;
-        if at <= before.at {
+        partial.at = before.at.max(at);
+        if at <= before.at.max(self.combined) {
             self.is_stale |= before.is_idle;
             return Emitted::default();
         }
-        partial.at = at;
         // Another input holds the combination where it is: the usual case with
         // many sources, so worth not looking at all of them.
         if !self.is_stale && !before.is_idle && before.at > self.combined {
