@@ -253,6 +253,8 @@ impl Agent {
             }
             StoreEvent::Checkpointed { error } => {
                 self.windows.written(error.is_none());
+                // What it covers may go with the next commit.
+                self.unsaved_since.get_or_insert(now.mono);
                 if let Some(reason) = error {
                     effects.push(Effect::Notice(Notice::CheckpointFailed { reason }));
                 }

@@ -13,9 +13,9 @@ use crate::broker::Received;
 use crate::world::{INFLIGHT_MAX, World};
 
 pub fn after_step(world: &World) {
-    let status = world.agent.status(&world.now());
-    assert!(status.inflight <= INFLIGHT_MAX, "in flight: {}", status.inflight);
-    for (source, books) in &status.sources {
+    let inflight = world.agent.inflight();
+    assert!(inflight <= INFLIGHT_MAX, "in flight: {inflight}");
+    for (source, books) in &world.agent.source_books() {
         let sum = books.acknowledged + books.stored + books.evicted + books.lost;
         assert_eq!(books.accepted, sum, "the books of {source} do not balance: {books:?}");
     }

@@ -226,7 +226,10 @@ impl World {
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            format!("{effect:?}").hash(&mut self.log);
+            match &effect {
+                Effect::Checkpoint(bytes) => bytes.hash(&mut self.log),
+                other => format!("{other:?}").hash(&mut self.log),
+            }
             match effect {
                 Effect::Commit(commit) => self.commit(commit),
                 Effect::Fetch(fetch) => {

@@ -3,7 +3,7 @@
 
 use super::windows::{Expected, may_enter, moves_watermark};
 use super::*;
-use crate::core::reading::{IdleMark, Record};
+use crate::core::reading::Record;
 use crate::core::seam::{Fetched, Shown};
 use crate::core::window::operator::Output;
 use crate::core::window::{LateReading, LateReason, WindowResult};
@@ -100,9 +100,12 @@ impl Agent {
         if self.windows.is_replaying() {
             return;
         }
-        for mark in self.windows.silent(now) {
-            self.pending.push(Entry::Idle(mark.clone()), now.mono);
-            let outputs = self.windows.fall_silent(&mark);
+        // Those that fall silent together do not release each other.
+        for marks in self.windows.silent(now) {
+            for mark in &marks {
+                self.pending.push(Entry::Idle(mark.clone()), now.mono);
+            }
+            let outputs = self.windows.fall_silent(&marks);
             self.tell(now, outputs, None);
         }
     }
@@ -123,6 +126,9 @@ impl Agent {
         if !self.windows.advance(fetched.next) {
             return;
         }
+        let together = self.windows.gathered();
+        let outputs = self.windows.fall_silent(&together);
+        self.tell(now, outputs, None);
         // What was lost with the last commit is said now.
         for (slot, told) in self.windows.end_replay(now.mono) {
             self.journal_told(now, slot, told);
@@ -134,22 +140,21 @@ impl Agent {
     }
 
     fn replay(&mut self, now: &Now, entry: &Entry) {
+        let together = self.windows.gather(entry);
+        if !together.is_empty() {
+            let outputs = self.windows.fall_silent(&together);
+            self.tell(now, outputs, None);
+        }
         match entry {
             Entry::Reading(record) => self.give_to_windows(now, record),
             Entry::Retimed(record) => {
                 let outputs = self.offer_to_windows(record, now.mono);
                 self.tell(now, outputs, Some(record));
             }
-            Entry::Idle(mark) => self.replay_silence(now, mark),
             Entry::Window(result) => self.windows.meet_result(result),
             Entry::Late(late) => self.windows.meet_late(late),
-            Entry::Gap(_) | Entry::Correction(_) | Entry::Clock(_) => {}
+            Entry::Idle(_) | Entry::Gap(_) | Entry::Correction(_) | Entry::Clock(_) => {}
         }
-    }
-
-    fn replay_silence(&mut self, now: &Now, mark: &IdleMark) {
-        let outputs = self.windows.fall_silent(mark);
-        self.tell(now, outputs, None);
     }
 
     /// Results that are durable now are shown on site.

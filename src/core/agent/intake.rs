@@ -165,6 +165,7 @@ impl Agent {
         let is_stopping = self.stop.is_some() && has_something;
         is_stopping
             || self.timing.is_commit_due()
+            || self.windows.is_checkpoint_due(now)
             || self.pending.bytes() >= self.settings.commit_bytes
             || has_waited(self.pending.since(), self.settings.commit_interval)
             || has_waited(self.unsaved_since, META_INTERVAL)

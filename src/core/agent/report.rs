@@ -5,20 +5,6 @@ use super::*;
 impl Agent {
     /// The books as they stand.
     pub fn status(&self, now: &Now) -> Status {
-        let sources = self.books.accounts().map(|(source, account)| {
-            let status = SourceStatus {
-                accepted: account.durable,
-                acknowledged: account.meta.acknowledged,
-                stored: account.stored(),
-                evicted: account.meta.evicted,
-                lost: account.meta.lost,
-                quarantined: account.quarantined,
-                refused_full: account.refused_full,
-                implausible: account.implausible,
-                last_reading: account.last_reading,
-            };
-            (source.clone(), status)
-        });
         let frontier = Offset(self.forward.done().frontier());
         let unfinished = self.buffer.segments().iter().filter(|segment| segment.next > frontier);
         let contents = unfinished.flat_map(|segment| segment.contents.values());
@@ -26,7 +12,7 @@ impl Agent {
         Status {
             epoch: self.books.epoch(),
             clock: self.clock_status(now),
-            sources: sources.collect(),
+            sources: self.source_books(),
             lateness: self.lateness.quantiles(),
             backlog,
             unsent: self.forward.backlog(self.durable),
@@ -50,6 +36,31 @@ impl Agent {
             windows: self.windows.status(),
             held: self.forward.held().map(|(source, code)| (source.clone(), code)).collect(),
         }
+    }
+
+    /// The books of each source: `accepted = acknowledged + stored + evicted +
+    /// lost`, at any moment.
+    pub fn source_books(&self) -> BTreeMap<SourceId, SourceStatus> {
+        let sources = self.books.accounts().map(|(source, account)| {
+            let status = SourceStatus {
+                accepted: account.durable,
+                acknowledged: account.meta.acknowledged,
+                stored: account.stored(),
+                evicted: account.meta.evicted,
+                lost: account.meta.lost,
+                quarantined: account.quarantined,
+                refused_full: account.refused_full,
+                implausible: account.implausible,
+                last_reading: account.last_reading,
+            };
+            (source.clone(), status)
+        });
+        sources.collect()
+    }
+
+    /// Publishes without PUBACK.
+    pub fn inflight(&self) -> usize {
+        self.forward.inflight()
     }
 
     pub(super) fn link_status(&self, now: &Now, is_online: bool) -> LinkStatus {

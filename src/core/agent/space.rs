@@ -18,6 +18,9 @@ struct WriteOff {
 impl Agent {
     pub(super) fn watch_space(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         let is_failing = self.pending.failed_attempts() > 0;
+        if self.buffer.full().is_some() {
+            self.windows.hurry(now.mono);
+        }
         if let Some(change) = self.buffer.judge(is_failing) {
             effects.push(Effect::Notice(match change {
                 Some(limit) => {

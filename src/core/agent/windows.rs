@@ -24,6 +24,8 @@ use crate::core::window::{
 
 /// Between two checkpoints.
 const CHECKPOINT_INTERVAL: Span = Span::from_secs(30);
+/// Between two checkpoints while the disk is full.
+const HURRIED_INTERVAL: Span = Span::from_secs(1);
 /// Series whose match is remembered, for each window.
 const MATCHES_MAX: usize = 16 * 1024;
 
@@ -45,6 +47,8 @@ pub(super) struct Windows {
     pub(super) differences: u64,
     /// A part of what was to be replayed is gone.
     pub(super) is_torn: bool,
+    /// Idle marks of a replay that take effect together.
+    marks: Vec<IdleMark>,
 }
 
 /// One window.
@@ -150,6 +154,7 @@ impl Windows {
             retimed: meta.retimed,
             differences: 0,
             is_torn: false,
+            marks: Vec::new(),
         }
     }
 
@@ -179,6 +184,16 @@ impl Windows {
         let idle = self.slots.iter().filter_map(Slot::next_deadline).min();
         let checkpoint = Some(self.next_checkpoint).filter(|_| self.is_checkpoint_wanted());
         idle.into_iter().chain(checkpoint).min()
+    }
+
+    /// The disk is full: what only the windows still need could go.
+    pub(super) fn hurry(&mut self, now: MonoTime) {
+        self.next_checkpoint = self.next_checkpoint.min(now + HURRIED_INTERVAL);
+    }
+
+    /// Whether a commit must be made for a checkpoint to ride on.
+    pub(super) fn is_checkpoint_due(&self, now: MonoTime) -> bool {
+        self.is_checkpoint_wanted() && self.next_checkpoint <= now
     }
 
     fn is_checkpoint_wanted(&self) -> bool {
@@ -258,7 +273,8 @@ impl Windows {
             if !slot.takes(record) {
                 continue;
             }
-            if let Some(heard) = slot.heard.get_mut(&record.source) {
+            // What moves no watermark is no sign of life of event time.
+            if let Some(heard) = slot.heard.get_mut(&record.source).filter(|_| moves_watermark) {
                 *heard = Heard { at: now, is_idle: false };
             }
             (slot.last_heard, slot.is_flushed) = (now, false);
@@ -269,10 +285,12 @@ impl Windows {
         all
     }
 
-    /// Sources that have been silent for too long, and windows to be flushed.
-    pub(super) fn silent(&self, now: &Now) -> Vec<IdleMark> {
-        let mut marks = Vec::new();
+    /// Sources that have been silent for too long, and windows to be flushed:
+    /// what belongs together in one group.
+    pub(super) fn silent(&self, now: &Now) -> Vec<Vec<IdleMark>> {
+        let mut groups = Vec::new();
         for slot in &self.slots {
+            let mut marks = Vec::new();
             let mark = |source: &SourceId, flush| IdleMark {
                 source: source.clone(),
                 at: now.uptime(),
@@ -289,15 +307,41 @@ impl Windows {
                     && slot.operator.pane_count() > 0
                     && slot.last_heard + after <= now.mono
             });
+            groups.push(marks);
             if is_due {
-                marks.push(mark(&slot.source, true));
+                groups.push(vec![mark(&slot.source, true)]);
             }
         }
-        marks
+        groups.retain(|marks| !marks.is_empty());
+        groups
     }
 
-    /// Lets a mark take its effect: the source is idle, or the window is flushed.
-    pub(super) fn fall_silent(&mut self, mark: &IdleMark) -> Vec<(usize, Output)> {
+    /// Gathers the marks of a replay; what was gathered is given back when
+    /// something else follows.
+    pub(super) fn gather(&mut self, entry: &Entry) -> Vec<IdleMark> {
+        let belongs = |last: &IdleMark, mark: &IdleMark| {
+            last.window == mark.window && last.at == mark.at && last.flush == mark.flush
+        };
+        match entry {
+            Entry::Idle(mark) if self.marks.last().is_none_or(|last| belongs(last, mark)) => {
+                self.marks.push(mark.clone());
+                Vec::new()
+            }
+            Entry::Idle(mark) => std::mem::replace(&mut self.marks, vec![mark.clone()]),
+            _ => self.gathered(),
+        }
+    }
+
+    /// What was gathered.
+    pub(super) fn gathered(&mut self) -> Vec<IdleMark> {
+        std::mem::take(&mut self.marks)
+    }
+
+    /// Lets marks of one window take their effect: the sources are idle, or the
+    /// window is flushed.
+    pub(super) fn fall_silent(&mut self, marks: &[IdleMark]) -> Vec<(usize, Output)> {
+        let Some(mark) = marks.first() else { return Vec::new() };
+        let sources: Vec<SourceId> = marks.iter().map(|mark| mark.source.clone()).collect();
         let mut all = Vec::new();
         let mut out = Vec::new();
         for (at, slot) in self.slots.iter_mut().enumerate() {
@@ -307,9 +351,13 @@ impl Windows {
             if mark.flush {
                 slot.is_flushed = true;
                 slot.operator.flush(&mut out);
-            } else if let Some(heard) = slot.heard.get_mut(&mark.source) {
-                heard.is_idle = true;
-                slot.operator.source_idle(&mark.source, &mut out);
+            } else {
+                for source in &sources {
+                    if let Some(heard) = slot.heard.get_mut(source) {
+                        heard.is_idle = true;
+                    }
+                }
+                slot.operator.sources_idle(&sources, &mut out);
             }
             self.is_changed = true;
             all.extend(out.drain(..).map(|output| (at, output)));
