@@ -215,7 +215,7 @@ impl Agent {
             held,
             self.frontier_deadline(),
             self.seal_deadline(),
-            self.windows.next_deadline(),
+            self.windows.next_deadline(!self.pending.is_outstanding()),
         ]
         .into_iter()
         .flatten()

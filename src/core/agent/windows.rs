@@ -177,12 +177,13 @@ impl Windows {
     }
 
     /// When a source becomes idle, a window is flushed or a checkpoint is due.
-    pub(super) fn next_deadline(&self) -> Option<MonoTime> {
+    pub(super) fn next_deadline(&self, can_commit: bool) -> Option<MonoTime> {
         if self.is_replaying() {
             return None;
         }
         let idle = self.slots.iter().filter_map(Slot::next_deadline).min();
-        let checkpoint = Some(self.next_checkpoint).filter(|_| self.is_checkpoint_wanted());
+        let checkpoint =
+            Some(self.next_checkpoint).filter(|_| can_commit && self.is_checkpoint_wanted());
         idle.into_iter().chain(checkpoint).min()
     }
 
