@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::core::clock::{ClockState, seal};
+use tidegate::core::clock::{ClockState, correct, seal};
 use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Origin, Record, Value};
 
@@ -32,6 +32,11 @@ pub fn is_durable_before_publish(world: &World, entry: &Entry) {
     let Some((offset, stored)) = stored else {
         panic!("published before it was flushed: {entry:?}");
     };
+    if record.stamp.origin != Origin::Device && record.stamp.max_error.is_none() {
+        let ledger = world.disk.flushed_meta().map(|meta| &meta.clock);
+        let is_noted = ledger.is_some_and(|ledger| correct::is_noted(&ledger.sent, record));
+        assert!(is_noted, "left without a bound before that was noted: {entry:?}");
+    }
     if seal::is_open(&stored.stamp) {
         let sealed = world.disk.flushed_meta().map_or(Offset(0), |meta| meta.sealed);
         assert!(offset < sealed, "published before its time was final: {entry:?}");
