@@ -203,6 +203,9 @@ proptest! {
         for record in &records {
             correct::note(&mut sent, record);
         }
+        for record in &records {
+            prop_assert!(correct::is_noted(&sent, record), "what was noted is known");
+        }
         prop_assert_eq!(sent.len(), 1, "one stretch");
         let timeline = Timeline::Anchored(anchored(anchors));
         let at = IngestTime::from_unix_ns(UTC_NS);

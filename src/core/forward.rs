@@ -291,6 +291,11 @@ impl Forward {
         self.ready_end
     }
 
+    /// What was taken up and is not published yet, in journal order.
+    pub fn ready(&self) -> impl Iterator<Item = (Offset, &Entry)> {
+        self.ready.iter().map(|(offset, entry)| (*offset, entry))
+    }
+
     /// A PUBACK came.
     pub fn puback(&mut self, id: PublishId, code: u8, now: MonoTime) -> Verdict {
         let Some(flight) = self.inflight.remove(&id) else { return Verdict::Unknown };

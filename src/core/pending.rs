@@ -97,6 +97,12 @@ impl Pending {
         asked.chain(&self.entries)
     }
 
+    /// Entries of the next commit, with their offsets.
+    pub fn numbered(&self) -> impl Iterator<Item = (Offset, &Entry)> {
+        let first = self.next.0 - self.entries.len() as u64;
+        (first..).map(Offset).zip(&self.entries)
+    }
+
     /// Whether something waits for a commit.
     pub fn is_empty(&self) -> bool {
         self.since.is_none()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::core::clock::{ClockState, seal};
+use tidegate::core::clock::{ClockState, correct, seal};
 use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Origin, Record, Value};
 
@@ -35,6 +35,11 @@ pub fn is_durable_before_publish(world: &World, entry: &Entry) {
     let Some((offset, stored)) = stored else {
         panic!("published before it was flushed: {entry:?}");
     };
+    if record.stamp.origin != Origin::Device && record.stamp.max_error.is_none() {
+        let ledger = world.disk.flushed_meta().map(|meta| &meta.clock);
+        let is_noted = ledger.is_some_and(|ledger| correct::is_noted(&ledger.sent, record));
+        assert!(is_noted, "left without a bound before that was noted: {entry:?}");
+    }
     if seal::is_open(&stored.stamp) {
         let sealed = world.disk.flushed_meta().map_or(Offset(0), |meta| meta.sealed);
         assert!(offset < sealed, "published before its time was final: {entry:?}");
@@ -78,7 +83,8 @@ pub fn at_rest(world: &World) {
         let gone = missing.get(&source.id).copied().unwrap_or(0);
         let arrived = values.get(&source.id).map_or(0, BTreeSet::len) as u64;
         let receipted: BTreeSet<i64> = source.durable.iter().copied().collect();
-        let absent = receipted.iter().filter(|n| !values[&source.id].contains(n)).count() as u64;
+        let has_arrived = |n: &i64| values.get(&source.id).is_some_and(|all| all.contains(n));
+        let absent = receipted.iter().filter(|n| !has_arrived(n)).count() as u64;
         assert!(absent <= gone, "{}: {absent} absent, {gone} in gap records", source.id);
         assert!(arrived + gone >= receipted.len() as u64);
         assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);

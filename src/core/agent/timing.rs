@@ -3,7 +3,7 @@
 use super::*;
 use crate::core::clock::correct::{self, SentStretch};
 use crate::core::clock::{ClockEventKind, ClockState, Seal, seal};
-use crate::core::reading::{Origin, Record};
+use crate::core::reading::{Origin, Record, Stamp};
 use crate::core::seam::ClockLedger;
 use crate::core::status::ClockStatus;
 use crate::core::time::Uptime;
@@ -25,7 +25,13 @@ pub(super) struct Timing {
     /// The same, durable: may be sent.
     durable: Offset,
     seals: Vec<Seal>,
+    /// What leaves without a bound, and what of it is durable. A note is there
+    /// before its readings leave: after a crash they may be written off instead
+    /// of sent again, and then nothing else tells that the broker has them.
     sent: Vec<SentStretch>,
+    noted: Arc<ClockLedger>,
+    /// The forwarder waits for such a note.
+    needs_note: bool,
     /// The first entry from `sealed` on whose time is open.
     first_open: Option<Offset>,
     /// The forwarder waits for a seal.
@@ -52,6 +58,8 @@ impl Timing {
             durable: sealed,
             seals: meta.clock.seals.clone(),
             sent: meta.clock.sent.clone(),
+            noted: Arc::clone(&meta.clock),
+            needs_note: false,
             first_open: (sealed < next).then_some(sealed),
             is_blocked: false,
             is_due: false,
@@ -77,14 +85,22 @@ impl Timing {
     }
 
     pub(super) fn unblock(&mut self) {
-        self.is_blocked = false;
+        (self.is_blocked, self.needs_note) = (false, false);
     }
 
-    /// Whether the entry may be sent: its time is final.
+    /// Whether the entry may be sent: its time is final, and if nothing bounds
+    /// that, it is noted for a correction, both durably.
     pub(super) fn may_go(&mut self, offset: Offset, entry: &Entry) -> bool {
-        let is_open = entry.reading().is_some_and(|record| seal::is_open(&record.stamp));
-        let may_go = !is_open || offset < self.durable;
-        self.is_blocked |= !may_go;
+        let Some(record) = entry.reading().filter(|record| seal::is_open(&record.stamp)) else {
+            return true;
+        };
+        if offset >= self.durable {
+            self.is_blocked = true;
+            return false;
+        }
+        let is_noted = correct::is_noted(&self.noted.sent, record);
+        let may_go = is_noted || !self.leaves_unbounded(offset, record);
+        self.needs_note |= !may_go;
         may_go
     }
 
@@ -95,22 +111,45 @@ impl Timing {
             return false;
         }
         let first = record.stamp;
-        if let Some(seal) = self.seals.iter().find(|seal| seal.covers(offset)) {
-            seal.apply(record);
-        }
+        record.stamp = self.timed(offset, record.stamp);
         match record.stamp.origin {
             Origin::Restamped => {
                 self.retimed.0 += 1;
                 return !super::windows::may_enter(&first, self.floor_ns);
             }
             Origin::Bounded => self.retimed.1 += 1,
-            _ if !record.stamp.state.is_trusted() && record.stamp.max_error.is_none() => {
-                correct::note(&mut self.sent, record);
-                self.is_changed = true;
-            }
             _ => {}
         }
         false
+    }
+
+    fn timed(&self, offset: Offset, mut stamp: Stamp) -> Stamp {
+        if let Some(seal) = self.seals.iter().find(|seal| seal.covers(offset)) {
+            seal.apply_to(&mut stamp);
+        }
+        stamp
+    }
+
+    /// Whether a sealed reading goes out with a time that nothing bounds.
+    fn leaves_unbounded(&self, offset: Offset, record: &Record) -> bool {
+        if !seal::is_open(&record.stamp) {
+            return false;
+        }
+        let stamp = self.timed(offset, record.stamp);
+        let is_retimed = matches!(stamp.origin, Origin::Restamped | Origin::Bounded);
+        !is_retimed && correct::is_unbounded(&stamp)
+    }
+
+    /// Notes what is sealed and about to leave without a bound.
+    fn note<'a>(&mut self, leaving: impl Iterator<Item = (Offset, &'a Entry)>) {
+        let sealed = self.sealed;
+        for (offset, entry) in leaving.take_while(|(offset, _)| *offset < sealed) {
+            let Some(record) = entry.reading() else { continue };
+            if self.leaves_unbounded(offset, record) && !correct::is_noted(&self.sent, record) {
+                correct::note(&mut self.sent, record);
+                self.is_changed = true;
+            }
+        }
     }
 
     pub(super) fn is_commit_due(&self) -> bool {
@@ -119,6 +158,7 @@ impl Timing {
 
     pub(super) fn committed(&mut self, meta: &Meta) {
         self.durable = meta.sealed;
+        self.noted = Arc::clone(&meta.clock);
     }
 
     /// The correction at `offset` is with the broker.
@@ -220,6 +260,11 @@ impl Agent {
     /// Decides when what the forwarder waits for is sealed.
     pub(super) fn plan_seal(&mut self, now: &Now) {
         (self.timing.is_due, self.timing.due_at) = (false, None);
+        if self.timing.needs_note {
+            // A commit on its way may carry it: that is seen when it is there.
+            self.timing.is_due = !self.pending.is_outstanding();
+            return;
+        }
         if !self.timing.is_blocked || self.timing.sealed > self.timing.durable {
             return;
         }
@@ -247,6 +292,8 @@ impl Agent {
         let is_awaited = |boot| sent.iter().any(|stretch| stretch.boot == boot);
         self.clock.prune(meta.frontier, is_awaited);
         self.seal_if_possible(now);
+        self.timing.note(self.forward.ready());
+        self.timing.note(self.pending.numbered());
         meta.sealed = self.timing.sealed;
         meta.alive = Some((self.clock.boot_id(), now.uptime()));
         let (revision, at) = self.timing.written;

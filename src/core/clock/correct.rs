@@ -8,7 +8,7 @@ use super::drift;
 use super::seal::Timeline;
 use super::timeline::Interval;
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
-use crate::core::reading::Record;
+use crate::core::reading::{Record, Stamp};
 use crate::core::time::{IngestTime, MaxError, Span, TimebaseId, Uptime};
 
 /// A stretch is not extended beyond this, so that one shift stays exact: a
@@ -68,10 +68,22 @@ pub struct SentStretch {
     pub correction: Option<Offset>,
 }
 
+/// Whether a reading that leaves with this stamp will need a correction: nothing
+/// bounds the error of its time.
+pub fn is_unbounded(stamp: &Stamp) -> bool {
+    !stamp.state.is_trusted() && stamp.max_error.is_none()
+}
+
+/// Whether the correction of one of these stretches is, or will be, true of the
+/// reading.
+pub fn is_noted(sent: &[SentStretch], record: &Record) -> bool {
+    sent.iter().rev().any(|stretch| stretch.holds(record))
+}
+
 /// Notes that a reading goes out as stamped.
 pub fn note(sent: &mut Vec<SentStretch>, record: &Record) {
     let stamp = &record.stamp;
-    let offset_ns = stamp.ingest_time.unix_ns().wrapping_sub(stamp.uptime.ns() as i64);
+    let offset_ns = wall_less_up_ns(stamp);
     let is_crowded = sent.len() >= STRETCHES_MAX;
     let known = sent.iter_mut().rev().find(|stretch| {
         let spans_ns = stamp.uptime.max(stretch.last_up).since_ns(stretch.first_up);
@@ -104,7 +116,23 @@ pub fn note(sent: &mut Vec<SentStretch>, record: &Record) {
     stretch.wall_less_up_ns = (least.min(offset_ns), greatest.max(offset_ns));
 }
 
+fn wall_less_up_ns(stamp: &Stamp) -> i64 {
+    stamp.ingest_time.unix_ns().wrapping_sub(stamp.uptime.ns() as i64)
+}
+
 impl SentStretch {
+    fn holds(&self, record: &Record) -> bool {
+        let stamp = &record.stamp;
+        let (least, greatest) = self.wall_less_up_ns;
+        self.source == record.source
+            && self.epoch == record.epoch
+            && self.boot == stamp.boot
+            && self.timebase == stamp.timebase
+            && (self.first_seq..=self.last_seq).contains(&record.seq)
+            && (self.first_up..=self.last_up).contains(&stamp.uptime)
+            && (least..=greatest).contains(&wall_less_up_ns(stamp))
+    }
+
     /// The correction that `timeline` gives, unless its anchors contradict each
     /// other.
     pub fn corrected(&self, timeline: &Timeline, at: IngestTime) -> Option<Correction> {

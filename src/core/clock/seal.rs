@@ -81,12 +81,16 @@ impl Seal {
 
     /// The reading with its final time.
     pub fn apply(&self, record: &mut Record) {
-        if !is_open(&record.stamp) {
+        self.apply_to(&mut record.stamp);
+    }
+
+    /// The stamp with its final time.
+    pub fn apply_to(&self, stamp: &mut Stamp) {
+        if !is_open(stamp) {
             return;
         }
-        let known = self.timelines.iter().find(|(boot, _)| *boot == record.stamp.boot);
-        if let Some((_, timeline)) = known {
-            retime(&mut record.stamp, timeline);
+        if let Some((_, timeline)) = self.timelines.iter().find(|(boot, _)| *boot == stamp.boot) {
+            retime(stamp, timeline);
         }
     }
 }
