@@ -542,8 +542,14 @@ impl Slot {
 
     fn give(&mut self, record: &Record, moves_watermark: bool, out: &mut Vec<Output>) {
         let stamp = &record.stamp;
-        let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
-        let timebase = if is_device { TimebaseId(0) } else { self.timebase(stamp, out) };
+        let timebase = match stamp.origin {
+            Origin::Device | Origin::DeviceCorrected => TimebaseId(0),
+            // A time that was found out later is of the clock as it is now.
+            Origin::Restamped | Origin::Bounded => {
+                self.clock.map_or(stamp.timebase, |clock| clock.told)
+            }
+            _ => self.timebase(stamp, out),
+        };
         let Some(value) = number(record) else { return };
         let given = Given {
             source: record.source.clone(),
