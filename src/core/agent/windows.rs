@@ -6,28 +6,28 @@
 //! restart the journal is given to them again from the last checkpoint; results
 //! that it holds already are only compared.
 
+mod replay;
+mod slot;
+
+use slot::{Heard, Slot};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
 use crate::core::id::CommitId;
 use crate::core::limits;
-use crate::core::reading::{IdleMark, Origin, Record, Series, Stamp};
+use crate::core::reading::{IdleMark, Origin, Record, Stamp};
 use crate::core::seam::{Fetch, Purpose};
 use crate::core::stamp::is_plausible;
-use crate::core::time::{EventTime, TimebaseId};
+use crate::core::time::EventTime;
 use crate::core::window::checkpoint::{Checkpoint, WindowState};
-use crate::core::window::operator::{Firing, Input as Given, Operator, Output};
-use crate::core::window::{
-    LateReading, Millis, Number, ResultStatus, WindowResult, WindowSpec, aggregate, glob,
-};
+use crate::core::window::operator::{Firing, Operator, Output};
+use crate::core::window::{LateReading, ResultStatus, WindowResult, WindowSpec};
 
 /// Between two checkpoints.
 const CHECKPOINT_INTERVAL: Span = Span::from_secs(30);
 /// Between two checkpoints while the disk is full.
 const HURRIED_INTERVAL: Span = Span::from_secs(1);
-/// Series whose match is remembered, for each window.
-const MATCHES_MAX: usize = 16 * 1024;
 
 /// All windows of this gateway.
 #[derive(Debug)]
@@ -49,39 +49,6 @@ pub(super) struct Windows {
     pub(super) is_torn: bool,
     /// Idle marks of a replay that take effect together.
     marks: Vec<IdleMark>,
-}
-
-/// One window.
-#[derive(Debug)]
-struct Slot {
-    spec: Arc<WindowSpec>,
-    /// `window:NAME`.
-    source: SourceId,
-    operator: Operator,
-    matches: BTreeMap<usize, (Arc<Series>, bool)>,
-    /// Its sources, and when each was last heard.
-    heard: BTreeMap<SourceId, Heard>,
-    last_heard: MonoTime,
-    is_flushed: bool,
-    clock: Option<GatewayClock>,
-    /// What a replay computed and has not met in the journal yet.
-    expected: VecDeque<Expected>,
-    counts: Counts,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Heard {
-    at: MonoTime,
-    is_idle: bool,
-}
-
-/// The gateway's clock as the readings it stamped show it.
-#[derive(Clone, Copy, Debug)]
-struct GatewayClock {
-    stamped: TimebaseId,
-    wall_less_up_ns: i64,
-    /// The timebase that results carry: a new one only after a step back.
-    told: TimebaseId,
 }
 
 /// What a window says, before it is an entry.
@@ -317,27 +284,6 @@ impl Windows {
         groups
     }
 
-    /// Gathers the marks of a replay; what was gathered is given back when
-    /// something else follows.
-    pub(super) fn gather(&mut self, entry: &Entry) -> Vec<IdleMark> {
-        let belongs = |last: &IdleMark, mark: &IdleMark| {
-            last.window == mark.window && last.at == mark.at && last.flush == mark.flush
-        };
-        match entry {
-            Entry::Idle(mark) if self.marks.last().is_none_or(|last| belongs(last, mark)) => {
-                self.marks.push(mark.clone());
-                Vec::new()
-            }
-            Entry::Idle(mark) => std::mem::replace(&mut self.marks, vec![mark.clone()]),
-            _ => self.gathered(),
-        }
-    }
-
-    /// What was gathered.
-    pub(super) fn gathered(&mut self) -> Vec<IdleMark> {
-        std::mem::take(&mut self.marks)
-    }
-
     /// Lets marks of one window take their effect: the sources are idle, or the
     /// window is flushed.
     pub(super) fn fall_silent(&mut self, marks: &[IdleMark]) -> Vec<(usize, Output)> {
@@ -381,56 +327,6 @@ impl Windows {
         }
     }
 
-    pub(super) fn expect(&mut self, slot: usize, expected: Expected) {
-        self.slots[slot].expected.push_back(expected);
-    }
-
-    /// A result that the journal holds: the replay must have come to the same.
-    pub(super) fn meet_result(&mut self, result: &WindowResult) {
-        let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *result.window)
-        else {
-            return;
-        };
-        let is_same = match slot.expected.pop_front() {
-            Some(Expected::Result(firing)) => is_same(&firing, result),
-            Some(Expected::Late(_)) | None => false,
-        };
-        self.differences += u64::from(!is_same);
-    }
-
-    /// A late reading that the journal holds.
-    pub(super) fn meet_late(&mut self, late: &LateReading) {
-        let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *late.window) else {
-            return;
-        };
-        let is_same =
-            matches!(slot.expected.pop_front(), Some(Expected::Late(own)) if own == *late);
-        self.differences += u64::from(!is_same);
-    }
-
-    /// The replay has come to `next`; true when it is over.
-    pub(super) fn advance(&mut self, next: Offset) -> bool {
-        let Some(replay) = &mut self.replay else { return false };
-        replay.is_fetching = false;
-        let is_stuck = next <= replay.next;
-        replay.next = next.max(replay.next);
-        replay.next >= replay.end || is_stuck
-    }
-
-    /// Live from here on. What the replay came to and the journal did not hold.
-    pub(super) fn end_replay(&mut self, now: MonoTime) -> Vec<(usize, Expected)> {
-        self.replay = None;
-        let mut left = Vec::new();
-        for (at, slot) in self.slots.iter_mut().enumerate() {
-            left.extend(slot.expected.drain(..).map(|told| (at, told)));
-            for heard in slot.heard.values_mut() {
-                heard.at = now;
-            }
-            slot.last_heard = now;
-        }
-        left
-    }
-
     /// What there is to report.
     pub(super) fn status(&self) -> BTreeMap<String, crate::core::status::WindowStatus> {
         let one = |slot: &Slot| crate::core::status::WindowStatus {
@@ -442,139 +338,6 @@ impl Windows {
             counts: slot.counts,
         };
         self.slots.iter().map(|slot| (slot.spec.name.to_string(), one(slot))).collect()
-    }
-}
-
-impl Slot {
-    fn open(
-        spec: &Arc<WindowSpec>,
-        state: Option<WindowState>,
-        settings: &Settings,
-        now: &Now,
-        effects: &mut Vec<Effect>,
-    ) -> Self {
-        let clock = state.as_ref().and_then(|state| state.clock);
-        let restored = state.map(|state| Operator::restore(Arc::clone(spec), state.operator));
-        let is_new = !matches!(restored, Some(Ok(_)));
-        let operator = match restored {
-            Some(Ok(operator)) => operator,
-            Some(Err(error)) => {
-                let (window, reason) = (Some(Arc::clone(&spec.name)), error.to_string());
-                effects.push(Effect::Notice(Notice::WindowsRestarted { window, reason }));
-                Operator::new(Arc::clone(spec))
-            }
-            None => Operator::new(Arc::clone(spec)),
-        };
-        let named = spec.sources.iter().cloned();
-        let all = settings.sources.keys().filter(|_| spec.sources.is_empty()).cloned();
-        let fresh = Heard { at: now.mono, is_idle: false };
-        let mut slot = Self {
-            source: SourceId::new(&format!("window:{}", spec.name)),
-            spec: Arc::clone(spec),
-            operator,
-            matches: BTreeMap::new(),
-            heard: named.chain(all).map(|source| (source, fresh)).collect(),
-            last_heard: now.mono,
-            is_flushed: false,
-            clock: clock.map(|(stamped, wall_less_up_ns, told)| GatewayClock {
-                stamped: TimebaseId(stamped),
-                wall_less_up_ns,
-                told: TimebaseId(told),
-            }),
-            expected: VecDeque::new(),
-            counts: Counts::default(),
-        };
-        // One that goes on knows whom it waits for.
-        for source in slot.heard.keys().filter(|_| is_new) {
-            slot.operator.expect_source(source);
-        }
-        slot
-    }
-
-    fn takes(&mut self, record: &Record) -> bool {
-        if !self.heard.contains_key(&record.source) {
-            return false;
-        }
-        let key = Arc::as_ptr(&record.series) as usize;
-        if let Some((_, is_match)) = self.matches.get(&key) {
-            return *is_match;
-        }
-        if self.matches.len() >= MATCHES_MAX {
-            self.matches.clear();
-        }
-        let is_match = glob::matches(&self.spec.entity, &record.series.entity)
-            && glob::matches(&self.spec.property, &record.series.property);
-        self.matches.insert(key, (Arc::clone(&record.series), is_match));
-        is_match
-    }
-
-    /// The newest of devices and of this gateway's clock.
-    fn watermark(&self) -> Option<EventTime> {
-        let told = self.clock.map(|clock| clock.told);
-        let lanes = [Some(TimebaseId(0)), told];
-        let marks = lanes.into_iter().flatten();
-        marks.filter_map(|lane| self.operator.watermark_of(lane)).max().map(Millis::event_time)
-    }
-
-    fn next_deadline(&self) -> Option<MonoTime> {
-        let waiting = self.heard.values().filter(|heard| !heard.is_idle);
-        let idle = waiting.map(|heard| heard.at + self.spec.idle_after).min();
-        let flush =
-            self.spec.idle_flush.filter(|_| !self.is_flushed && self.operator.pane_count() > 0);
-        idle.into_iter().chain(flush.map(|after| self.last_heard + after)).min()
-    }
-
-    /// The timebase of a gateway-stamped reading. A step back by more than the
-    /// bound begins a new one: what was open is closed first.
-    fn timebase(&mut self, stamp: &Stamp, out: &mut Vec<Output>) -> TimebaseId {
-        let wall_less_up_ns = stamp.ingest_time.unix_ns().wrapping_sub(stamp.uptime.ns() as i64);
-        let fresh = GatewayClock { stamped: stamp.timebase, wall_less_up_ns, told: stamp.timebase };
-        let Some(known) = self.clock.replace(fresh) else { return fresh.told };
-        let back_ns = known.wall_less_up_ns.saturating_sub(wall_less_up_ns);
-        let is_stepped_back = stamp.timebase != known.stamped && back_ns > self.spec.bound.ns();
-        if is_stepped_back {
-            self.operator.clock_step(known.told, out);
-        } else {
-            self.clock = Some(GatewayClock { told: known.told, ..fresh });
-        }
-        self.clock.map_or(fresh.told, |clock| clock.told)
-    }
-
-    fn give(&mut self, record: &Record, moves_watermark: bool, out: &mut Vec<Output>) {
-        let stamp = &record.stamp;
-        let timebase = match stamp.origin {
-            Origin::Device | Origin::DeviceCorrected => TimebaseId(0),
-            // A time that was found out later is of the clock as it is now.
-            Origin::Restamped | Origin::Bounded => {
-                self.clock.map_or(stamp.timebase, |clock| clock.told)
-            }
-            _ => self.timebase(stamp, out),
-        };
-        let Some(value) = number(record) else { return };
-        let given = Given {
-            source: record.source.clone(),
-            series: Arc::clone(&record.series),
-            sample: aggregate::Sample { at: stamp.event_time, seq: record.seq, value },
-            quality: record.quality,
-            state: stamp.state,
-            max_error: stamp.max_error,
-            timebase,
-            ingest: stamp.ingest_time,
-            moves_watermark,
-        };
-        self.operator.reading(&given, out);
-    }
-}
-
-/// The number that a value is to a window; text and composites have none.
-fn number(record: &Record) -> Option<Number> {
-    use crate::core::reading::Value;
-    match &record.value {
-        Value::F64(real) => real.is_finite().then_some(Number::Real(*real)),
-        Value::I64(integer) => Some(Number::Int(i128::from(*integer))),
-        Value::U64(integer) => Some(Number::Int(i128::from(*integer))),
-        Value::Bool(is_true) => Some(Number::Int(i128::from(*is_true))),
-        Value::Text(_) | Value::Composite(_) => None,
     }
 }
 
@@ -592,14 +355,4 @@ pub(super) fn moves_watermark(stamp: &Stamp, future_limit: Span, floor_ns: i64) 
     let is_ahead = wall.lag_behind(stamp.event_time).ns() < -future_limit.ns();
     let is_bounded = stamp.state.is_trusted() || wall.unix_ns() >= floor_ns;
     is_plausible(stamp.flags) && is_bounded && !is_ahead
-}
-
-fn is_same(firing: &Firing, result: &WindowResult) -> bool {
-    firing.series == result.series
-        && (firing.start, firing.end) == (result.start, result.end)
-        && (firing.revision, firing.status) == (result.revision, result.status)
-        && (firing.timebase, firing.count) == (result.timebase, result.count)
-        && firing.values == result.values
-        && firing.watermark == result.watermark
-        && firing.coverage == result.coverage
 }

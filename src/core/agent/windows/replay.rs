@@ -1,0 +1,87 @@
+//! After a restart: the journal once more, held against the results it holds.
+
+use super::*;
+use crate::core::window::operator::Firing;
+
+impl Windows {
+    /// Gathers the marks of a replay; what was gathered is given back when
+    /// something else follows.
+    pub(in crate::core::agent) fn gather(&mut self, entry: &Entry) -> Vec<IdleMark> {
+        let belongs = |last: &IdleMark, mark: &IdleMark| {
+            last.window == mark.window && last.at == mark.at && last.flush == mark.flush
+        };
+        match entry {
+            Entry::Idle(mark) if self.marks.last().is_none_or(|last| belongs(last, mark)) => {
+                self.marks.push(mark.clone());
+                Vec::new()
+            }
+            Entry::Idle(mark) => std::mem::replace(&mut self.marks, vec![mark.clone()]),
+            _ => self.gathered(),
+        }
+    }
+
+    /// What was gathered.
+    pub(in crate::core::agent) fn gathered(&mut self) -> Vec<IdleMark> {
+        std::mem::take(&mut self.marks)
+    }
+
+    pub(in crate::core::agent) fn expect(&mut self, slot: usize, expected: Expected) {
+        self.slots[slot].expected.push_back(expected);
+    }
+
+    /// A result that the journal holds: the replay must have come to the same.
+    pub(in crate::core::agent) fn meet_result(&mut self, result: &WindowResult) {
+        let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *result.window)
+        else {
+            return;
+        };
+        let is_same = match slot.expected.pop_front() {
+            Some(Expected::Result(firing)) => is_same(&firing, result),
+            Some(Expected::Late(_)) | None => false,
+        };
+        self.differences += u64::from(!is_same);
+    }
+
+    /// A late reading that the journal holds.
+    pub(in crate::core::agent) fn meet_late(&mut self, late: &LateReading) {
+        let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *late.window) else {
+            return;
+        };
+        let is_same =
+            matches!(slot.expected.pop_front(), Some(Expected::Late(own)) if own == *late);
+        self.differences += u64::from(!is_same);
+    }
+
+    /// The replay has come to `next`; true when it is over.
+    pub(in crate::core::agent) fn advance(&mut self, next: Offset) -> bool {
+        let Some(replay) = &mut self.replay else { return false };
+        replay.is_fetching = false;
+        let is_stuck = next <= replay.next;
+        replay.next = next.max(replay.next);
+        replay.next >= replay.end || is_stuck
+    }
+
+    /// Live from here on. What the replay came to and the journal did not hold.
+    pub(in crate::core::agent) fn end_replay(&mut self, now: MonoTime) -> Vec<(usize, Expected)> {
+        self.replay = None;
+        let mut left = Vec::new();
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            left.extend(slot.expected.drain(..).map(|told| (at, told)));
+            for heard in slot.heard.values_mut() {
+                heard.at = now;
+            }
+            slot.last_heard = now;
+        }
+        left
+    }
+}
+
+fn is_same(firing: &Firing, result: &WindowResult) -> bool {
+    firing.series == result.series
+        && (firing.start, firing.end) == (result.start, result.end)
+        && (firing.revision, firing.status) == (result.revision, result.status)
+        && (firing.timebase, firing.count) == (result.timebase, result.count)
+        && firing.values == result.values
+        && firing.watermark == result.watermark
+        && firing.coverage == result.coverage
+}

@@ -1,0 +1,177 @@
+//! One window: which readings it takes, whom it waits for, which clock it
+//! follows.
+
+use super::*;
+use crate::core::reading::{Series, Stamp};
+use crate::core::time::TimebaseId;
+use crate::core::window::operator::Input as Given;
+use crate::core::window::{Millis, Number, aggregate, glob};
+
+/// Series whose match is remembered, for each window.
+const MATCHES_MAX: usize = 16 * 1024;
+
+/// One window.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) spec: Arc<WindowSpec>,
+    /// `window:NAME`.
+    pub(super) source: SourceId,
+    pub(super) operator: Operator,
+    pub(super) matches: BTreeMap<usize, (Arc<Series>, bool)>,
+    /// Its sources, and when each was last heard.
+    pub(super) heard: BTreeMap<SourceId, Heard>,
+    pub(super) last_heard: MonoTime,
+    pub(super) is_flushed: bool,
+    pub(super) clock: Option<GatewayClock>,
+    /// What a replay computed and has not met in the journal yet.
+    pub(super) expected: VecDeque<Expected>,
+    pub(super) counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) at: MonoTime,
+    pub(super) is_idle: bool,
+}
+
+/// The gateway's clock as the readings it stamped show it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GatewayClock {
+    pub(super) stamped: TimebaseId,
+    pub(super) wall_less_up_ns: i64,
+    /// The timebase that results carry: a new one only after a step back.
+    pub(super) told: TimebaseId,
+}
+
+impl Slot {
+    pub(super) fn open(
+        spec: &Arc<WindowSpec>,
+        state: Option<WindowState>,
+        settings: &Settings,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Self {
+        let clock = state.as_ref().and_then(|state| state.clock);
+        let restored = state.map(|state| Operator::restore(Arc::clone(spec), state.operator));
+        let is_new = !matches!(restored, Some(Ok(_)));
+        let operator = match restored {
+            Some(Ok(operator)) => operator,
+            Some(Err(error)) => {
+                let (window, reason) = (Some(Arc::clone(&spec.name)), error.to_string());
+                effects.push(Effect::Notice(Notice::WindowsRestarted { window, reason }));
+                Operator::new(Arc::clone(spec))
+            }
+            None => Operator::new(Arc::clone(spec)),
+        };
+        let named = spec.sources.iter().cloned();
+        let all = settings.sources.keys().filter(|_| spec.sources.is_empty()).cloned();
+        let fresh = Heard { at: now.mono, is_idle: false };
+        let mut slot = Self {
+            source: SourceId::new(&format!("window:{}", spec.name)),
+            spec: Arc::clone(spec),
+            operator,
+            matches: BTreeMap::new(),
+            heard: named.chain(all).map(|source| (source, fresh)).collect(),
+            last_heard: now.mono,
+            is_flushed: false,
+            clock: clock.map(|(stamped, wall_less_up_ns, told)| GatewayClock {
+                stamped: TimebaseId(stamped),
+                wall_less_up_ns,
+                told: TimebaseId(told),
+            }),
+            expected: VecDeque::new(),
+            counts: Counts::default(),
+        };
+        // One that goes on knows whom it waits for.
+        for source in slot.heard.keys().filter(|_| is_new) {
+            slot.operator.expect_source(source);
+        }
+        slot
+    }
+
+    pub(super) fn takes(&mut self, record: &Record) -> bool {
+        if !self.heard.contains_key(&record.source) {
+            return false;
+        }
+        let key = Arc::as_ptr(&record.series) as usize;
+        if let Some((_, is_match)) = self.matches.get(&key) {
+            return *is_match;
+        }
+        if self.matches.len() >= MATCHES_MAX {
+            self.matches.clear();
+        }
+        let is_match = glob::matches(&self.spec.entity, &record.series.entity)
+            && glob::matches(&self.spec.property, &record.series.property);
+        self.matches.insert(key, (Arc::clone(&record.series), is_match));
+        is_match
+    }
+
+    /// The newest of devices and of this gateway's clock.
+    pub(super) fn watermark(&self) -> Option<EventTime> {
+        let told = self.clock.map(|clock| clock.told);
+        let lanes = [Some(TimebaseId(0)), told];
+        let marks = lanes.into_iter().flatten();
+        marks.filter_map(|lane| self.operator.watermark_of(lane)).max().map(Millis::event_time)
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<MonoTime> {
+        let waiting = self.heard.values().filter(|heard| !heard.is_idle);
+        let idle = waiting.map(|heard| heard.at + self.spec.idle_after).min();
+        let flush =
+            self.spec.idle_flush.filter(|_| !self.is_flushed && self.operator.pane_count() > 0);
+        idle.into_iter().chain(flush.map(|after| self.last_heard + after)).min()
+    }
+
+    /// The timebase of a gateway-stamped reading. A step back by more than the
+    /// bound begins a new one: what was open is closed first.
+    fn timebase(&mut self, stamp: &Stamp, out: &mut Vec<Output>) -> TimebaseId {
+        let wall_less_up_ns = stamp.ingest_time.unix_ns().wrapping_sub(stamp.uptime.ns() as i64);
+        let fresh = GatewayClock { stamped: stamp.timebase, wall_less_up_ns, told: stamp.timebase };
+        let Some(known) = self.clock.replace(fresh) else { return fresh.told };
+        let back_ns = known.wall_less_up_ns.saturating_sub(wall_less_up_ns);
+        let is_stepped_back = stamp.timebase != known.stamped && back_ns > self.spec.bound.ns();
+        if is_stepped_back {
+            self.operator.clock_step(known.told, out);
+        } else {
+            self.clock = Some(GatewayClock { told: known.told, ..fresh });
+        }
+        self.clock.map_or(fresh.told, |clock| clock.told)
+    }
+
+    pub(super) fn give(&mut self, record: &Record, moves_watermark: bool, out: &mut Vec<Output>) {
+        let stamp = &record.stamp;
+        let timebase = match stamp.origin {
+            Origin::Device | Origin::DeviceCorrected => TimebaseId(0),
+            // A time that was found out later is of the clock as it is now.
+            Origin::Restamped | Origin::Bounded => {
+                self.clock.map_or(stamp.timebase, |clock| clock.told)
+            }
+            _ => self.timebase(stamp, out),
+        };
+        let Some(value) = number(record) else { return };
+        let given = Given {
+            source: record.source.clone(),
+            series: Arc::clone(&record.series),
+            sample: aggregate::Sample { at: stamp.event_time, seq: record.seq, value },
+            quality: record.quality,
+            state: stamp.state,
+            max_error: stamp.max_error,
+            timebase,
+            ingest: stamp.ingest_time,
+            moves_watermark,
+        };
+        self.operator.reading(&given, out);
+    }
+}
+
+/// The number that a value is to a window; text and composites have none.
+fn number(record: &Record) -> Option<Number> {
+    use crate::core::reading::Value;
+    match &record.value {
+        Value::F64(real) => real.is_finite().then_some(Number::Real(*real)),
+        Value::I64(integer) => Some(Number::Int(i128::from(*integer))),
+        Value::U64(integer) => Some(Number::Int(i128::from(*integer))),
+        Value::Bool(is_true) => Some(Number::Int(i128::from(*is_true))),
+        Value::Text(_) | Value::Composite(_) => None,
+    }
+}
