@@ -114,14 +114,15 @@ impl Agent {
         let clock = ClockModel::new(settings.clock, boot_facts, &meta.clock, recovered.next, now);
         let timing = Timing::open(&meta, recovered.next, settings.clock.floor_ns);
         let checkpoint = recovered.checkpoint.as_deref();
-        let windows = Windows::open(&settings, checkpoint, &meta, recovered.next, now, effects);
+        let (windows, lateness) =
+            Windows::open(&settings, checkpoint, &meta, recovered.next, now, effects);
         let first_kept = recovered.segments.first().map_or(recovered.next, |segment| segment.first);
         let frontier = meta.frontier.max(meta.start);
         let done = RangeSet::new(frontier.0, meta.done.iter().map(|(first, end)| (first.0, end.0)));
         let mut agent = Self {
             source_clocks: BTreeMap::new(),
             books: Books::open(&meta, epoch),
-            lateness: LatenessBook::default(),
+            lateness,
             buffer: Buffer::new(bounds, recovered.segments, recovered.disk, meta.start),
             pending: Pending::new(recovered.next),
             forward: Forward::new(settings.inflight_max, done),
@@ -165,6 +166,7 @@ impl Agent {
             Input::Disk(disk) => self.buffer.set_disk(disk),
             Input::Stop => {
                 self.stop.get_or_insert(Stop::Settling);
+                self.windows.stop(now.mono);
             }
         }
     }
@@ -229,6 +231,7 @@ impl Agent {
             && self.pending.is_empty()
             && !self.pending.is_outstanding()
             && self.unsaved_since.is_none()
+            && !self.windows.is_busy()
             && self.connection.is_stopped()
     }
 

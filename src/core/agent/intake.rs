@@ -112,6 +112,7 @@ impl Agent {
 
     fn note(&mut self, source: &SourceId, now: MonoTime, tally: &Tally, effects: &mut Vec<Effect>) {
         let Some((min, max)) = tally.lag else { return };
+        self.windows.measured();
         self.accept_rate.add(now, tally.count);
         let account = self.books.account(source);
         account.last_reading = Some(now);
@@ -154,7 +155,7 @@ impl Agent {
         let meta = self.meta(now);
         self.unsaved_since = None;
         let commit = self.pending.commit(meta, now.mono);
-        self.windows.stage(commit.id, self.pending.next(), now.mono);
+        self.windows.stage(commit.id, self.pending.next(), &self.lateness, now.mono);
         effects.push(Effect::Commit(commit));
     }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::core::id::CommitId;
+use crate::core::lateness::LatenessBook;
 use crate::core::limits;
 use crate::core::reading::{IdleMark, Origin, Record, Stamp};
 use crate::core::seam::{Fetch, Purpose};
@@ -26,6 +27,8 @@ use crate::core::window::{LateReading, ResultStatus, WindowResult, WindowSpec};
 
 /// Between two checkpoints.
 const CHECKPOINT_INTERVAL: Span = Span::from_secs(30);
+/// Between two checkpoints of measured lateness, where there is no window.
+const LATENESS_INTERVAL: Span = Span::from_secs(600);
 /// Between two checkpoints while the disk is full.
 const HURRIED_INTERVAL: Span = Span::from_secs(1);
 
@@ -92,13 +95,15 @@ impl Windows {
         next: Offset,
         now: &Now,
         effects: &mut Vec<Effect>,
-    ) -> Self {
+    ) -> (Self, LatenessBook) {
         let known = checkpoint.map(Checkpoint::decode);
         if let Some(Err(reason)) = &known {
             let reason = reason.to_string();
             effects.push(Effect::Notice(Notice::WindowsRestarted { window: None, reason }));
         }
-        let known = known.and_then(Result::ok).filter(|known| known.through <= next);
+        let known = known.and_then(Result::ok);
+        let lateness = known.as_ref().and_then(|known| LatenessBook::from_bytes(&known.lateness));
+        let known = known.filter(|known| known.through <= next);
         let through = known.as_ref().map_or(next, |known| known.through);
         let mut states: BTreeMap<String, WindowState> = BTreeMap::new();
         for state in known.into_iter().flat_map(|known| known.windows) {
@@ -109,20 +114,22 @@ impl Windows {
             Slot::open(spec, state, settings, now, effects)
         });
         let slots: Vec<Slot> = slots.collect();
+        let is_alone = slots.is_empty();
         let replay = Replay { next: through, end: next, is_fetching: false };
-        Self {
+        let windows = Self {
             replay: (!slots.is_empty() && through < next).then_some(replay),
             covered: if slots.is_empty() { Offset(u64::MAX) } else { through },
             slots,
             staged: None,
             writing: None,
             next_checkpoint: now.mono,
-            is_changed: true,
+            is_changed: !is_alone,
             retimed: meta.retimed,
             differences: 0,
             is_torn: false,
             marks: Vec::new(),
-        }
+        };
+        (windows, lateness.unwrap_or_default())
     }
 
     /// Entries below need not be kept for the windows.
@@ -165,13 +172,34 @@ impl Windows {
     }
 
     fn is_checkpoint_wanted(&self) -> bool {
-        let is_free = self.staged.is_none() && self.writing.is_none();
-        !self.slots.is_empty() && self.is_changed && is_free && !self.is_replaying()
+        self.is_changed && !self.is_busy() && !self.is_replaying()
+    }
+
+    /// Whether a checkpoint is on its way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.staged.is_some() || self.writing.is_some()
+    }
+
+    /// Readings came that the measured lateness counts.
+    pub(super) fn measured(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// The agent stops: one checkpoint more, so that the next start has nothing
+    /// to replay.
+    pub(super) fn stop(&mut self, now: MonoTime) {
+        self.next_checkpoint = self.next_checkpoint.min(now);
     }
 
     /// A commit is made that holds everything the windows have seen, up to `end`.
-    pub(super) fn stage(&mut self, id: CommitId, end: Offset, now: MonoTime) {
-        if !self.is_checkpoint_wanted() || self.next_checkpoint > now {
+    pub(super) fn stage(
+        &mut self,
+        id: CommitId,
+        end: Offset,
+        lateness: &LatenessBook,
+        now: MonoTime,
+    ) {
+        if !self.is_checkpoint_due(now) {
             return;
         }
         let windows = self.slots.iter().map(|slot| WindowState {
@@ -180,9 +208,11 @@ impl Windows {
             operator: slot.operator.checkpoint(),
             clock: slot.clock.map(|c| (c.stamped.0, c.wall_less_up_ns, c.told.0)),
         });
-        self.staged = Some((id, Checkpoint { through: end, windows: windows.collect() }));
+        let (windows, lateness) = (windows.collect(), lateness.to_bytes());
+        self.staged = Some((id, Checkpoint { through: end, windows, lateness }));
         self.is_changed = false;
-        self.next_checkpoint = now + CHECKPOINT_INTERVAL;
+        let is_alone = self.slots.is_empty();
+        self.next_checkpoint = now + if is_alone { LATENESS_INTERVAL } else { CHECKPOINT_INTERVAL };
     }
 
     /// That commit is durable: its checkpoint may be written.
@@ -202,9 +232,10 @@ impl Windows {
     /// The store has written the checkpoint, or failed to.
     pub(super) fn written(&mut self, is_good: bool) {
         if let Some(through) = self.writing.take() {
-            if is_good {
+            if is_good && !self.slots.is_empty() {
                 self.covered = through;
-            } else {
+            }
+            if !is_good {
                 self.is_changed = true;
             }
         }

@@ -17,6 +17,8 @@ pub struct Checkpoint {
     pub through: Offset,
     /// Each of them.
     pub windows: Vec<WindowState>,
+    /// Measured lateness ([`crate::core::lateness`]), in its own form.
+    pub lateness: Vec<u8>,
 }
 
 /// One window.
