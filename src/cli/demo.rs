@@ -164,6 +164,14 @@ seed = {seed}
 rate = {rate:?}
 count = {count}
 
+[[window]]
+name = "plc-2s"
+kind = "tumbling"
+size = "2s"
+bound = "1s"
+allowed_lateness = "1s"
+aggregates = ["count", "mean", "min", "max"]
+
 [http]
 listen = ""
 "#

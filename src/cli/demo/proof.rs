@@ -63,7 +63,9 @@ pub(super) fn judge(planned: u64, produced: &[Produced], received: &Received) ->
         .iter()
         .map(|produced| {
             let key = (produced.source.clone(), produced.epoch.clone());
-            tally(produced, received.stretches.get(&key).unwrap_or(&nothing))
+            let came =
+                if is_window(&produced.source) { &received.results } else { &received.stretches };
+            tally(produced, came.get(&key).unwrap_or(&nothing))
         })
         .collect();
     // What the agent does not know of has no number that was given out.
@@ -76,6 +78,11 @@ pub(super) fn judge(planned: u64, produced: &[Produced], received: &Received) ->
     }
     let objections = objections(planned, &tallies, received);
     Proof { planned, tallies, out_of_contract: received.out_of_contract, objections }
+}
+
+/// Whether a source is a window: then what it produces are results.
+pub(super) fn is_window(source: &str) -> bool {
+    source.starts_with("window:")
 }
 
 fn tally(produced: &Produced, stretch: &Stretch) -> Tally {
@@ -106,7 +113,8 @@ fn tally(produced: &Produced, stretch: &Stretch) -> Tally {
 
 fn objections(planned: u64, tallies: &[Tally], received: &Received) -> Vec<String> {
     let mut found = Vec::new();
-    let produced: u64 = tallies.iter().map(|tally| tally.produced).sum();
+    let of_plc = tallies.iter().filter(|tally| !is_window(&tally.source));
+    let produced: u64 = of_plc.map(|tally| tally.produced).sum();
     if produced != planned {
         found.push(format!("{planned} readings were planned, and {produced} were accepted"));
     }

@@ -217,6 +217,7 @@ impl Script {
         has_played
             && accepted >= self.plan.count
             && report.journal.readings == 0
+            && report.journal.uncommitted == 0
             && arrived >= accepted
     }
 
@@ -282,5 +283,6 @@ async fn interrupted(signals: &mut Signals) {
 }
 
 fn accepted(report: &Report) -> u64 {
-    report.sources.iter().map(|source| source.accepted).sum()
+    let readings = report.sources.iter().filter(|source| !proof::is_window(&source.name));
+    readings.map(|source| source.accepted).sum()
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 
-use super::proof::{Proof, Tally};
+use super::proof::{Proof, Tally, is_window};
 use crate::cli::print;
 use crate::exit::Failure;
 
@@ -171,6 +171,14 @@ fn oldest(now: &Snapshot) -> String {
 }
 
 fn table(tally: &Tally, proof: &Proof) -> String {
+    if is_window(&tally.source) {
+        let Tally { source, produced, distinct, .. } = tally;
+        let (produced, distinct, repeats) =
+            (grouped(*produced), grouped(*distinct), tally.repeats());
+        return format!(
+            "\n  {source}: {produced} results, {distinct} of them delivered, {repeats} repeats\n"
+        );
+    }
     let gaps = tally.missing_named + tally.missing_unnamed;
     let named = match gaps {
         0 => "numbers that never came".to_owned(),
