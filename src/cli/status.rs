@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
+use crate::http::windows::Window;
 use crate::shell::Report;
 
 /// Between two looks of `--watch`.
@@ -87,5 +88,59 @@ fn text(report: &Report) -> String {
             one.quarantined
         );
     }
+    for one in &report.windows {
+        let _ = writeln!(out, "window    {}", window(one));
+    }
     out
+}
+
+fn window(one: &Window) -> String {
+    let Window { name, panes, fired, revised, too_late, .. } = one;
+    let watermark = match (&one.watermark, one.watermark_lag_s) {
+        (Some(at), Some(lag)) if lag < 0.0 => format!("watermark {at}, {:.0} s ahead", -lag),
+        (Some(at), Some(lag)) => format!("watermark {at}, {lag:.0} s behind"),
+        _ => "no watermark yet".to_owned(),
+    };
+    let mut line = format!(
+        "{name}  {watermark}, {panes} open, {fired} results, {revised} revised, {too_late} too late"
+    );
+    if !one.idle_sources.is_empty() {
+        line += &format!("; silent: {}", one.idle_sources.join(", "));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_one_line() {
+        let mut one = Window {
+            name: "pressure-10s".to_owned(),
+            watermark: Some("2026-11-30T01:01:42.999000000Z".to_owned()),
+            watermark_lag_s: Some(3.4),
+            panes: 12,
+            series: 4,
+            state_bytes: 3_210,
+            idle_sources: vec!["pump-b".to_owned(), "pump-c".to_owned()],
+            fired: 4,
+            revised: 1,
+            finals: 2,
+            retracted: 0,
+            too_late: 0,
+            between: 0,
+        };
+        let expected = "pressure-10s  watermark 2026-11-30T01:01:42.999000000Z, 3 s behind, \
+                        12 open, 4 results, 1 revised, 0 too late; silent: pump-b, pump-c";
+        assert_eq!(window(&one), expected);
+        one.watermark_lag_s = Some(-2.0);
+        one.idle_sources.clear();
+        let expected = "pressure-10s  watermark 2026-11-30T01:01:42.999000000Z, 2 s ahead, \
+                        12 open, 4 results, 1 revised, 0 too late";
+        assert_eq!(window(&one), expected);
+        (one.watermark, one.watermark_lag_s) = (None, None);
+        let expected = "pressure-10s  no watermark yet, 12 open, 4 results, 1 revised, 0 too late";
+        assert_eq!(window(&one), expected);
+    }
 }

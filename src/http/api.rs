@@ -115,7 +115,7 @@ async fn readyz(State(api): State<Api>) -> Result<Response, Response> {
 
 async fn metrics_text(State(api): State<Api>) -> Result<Response, Response> {
     let report = api.report().await?;
-    let text = api.metrics.text(&report);
+    let text = api.metrics.text(&report, &api.results.tallies());
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 

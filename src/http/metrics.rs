@@ -5,6 +5,7 @@
 //! taken from the newest report when the text is asked for. Counters that come
 //! from the books survive a restart, the others begin at zero.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::text::encode;
@@ -16,8 +17,11 @@ use prometheus_client::registry::{Metric, Registry};
 
 use super::clock::Clock;
 use super::status::Report;
+use super::stream::Tally;
+use super::windows::Window;
 use crate::core::clock::{ClockSource, ClockState};
 use crate::core::time::Span;
+use crate::core::window::{LateReason, ResultStatus};
 
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -68,6 +72,7 @@ pub struct Metrics {
     uplink_backlog: Gauges,
     uplink_drain_eta: Gauges,
     clock: ClockMetrics,
+    windows: WindowMetrics,
     commit_seconds: Histogram,
     puback_seconds: Family<Labels, Histogram, fn() -> Histogram>,
     event_lag: LagHistograms,
@@ -102,6 +107,7 @@ impl Metrics {
                 "Time until the backlog is gone; absent while it does not shrink",
             ),
             clock: ClockMetrics::new(r),
+            windows: WindowMetrics::new(r),
             commit_seconds: register(
                 r,
                 "commit_seconds",
@@ -164,9 +170,11 @@ impl Metrics {
         }
     }
 
-    /// Everything, with the books as `report` has them.
-    pub fn text(&self, report: &Report) -> String {
+    /// Everything, with the books as `report` has them, and the results of each
+    /// window as `tallies` counts them.
+    pub fn text(&self, report: &Report, tallies: &BTreeMap<String, Tally>) -> String {
         self.take_over(report);
+        self.windows.take_over(report, tallies);
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -259,6 +267,71 @@ impl ClockMetrics {
         set(&self.corrections, &none, Some(clock.corrections_waiting as f64));
         store(&self.retimed, &label("origin", "restamped"), clock.restamped);
         store(&self.retimed, &label("origin", "bounded"), clock.bounded);
+    }
+}
+
+/// What is measured of the windows on site.
+#[derive(Debug)]
+struct WindowMetrics {
+    watermark_lag: Gauges,
+    source_idle: Gauges,
+    results: Counters,
+    state_bytes: Gauges,
+    late: Counters,
+}
+
+impl WindowMetrics {
+    fn new(r: &mut Registry) -> Self {
+        Self {
+            watermark_lag: add(
+                r,
+                "watermark_lag_seconds",
+                "The wall clock less the watermark; absent before there is one",
+            ),
+            source_idle: add(r, "source_idle", "1 for a source that a window does not wait for"),
+            results: add(r, "window_results", "Results, durably: revisions and final markers too"),
+            state_bytes: add(r, "window_state_bytes", "What a window keeps in memory, about"),
+            late: add(
+                r,
+                "late",
+                "refined: results that revise an earlier one; too_late: readings whose windows \
+                 were gone",
+            ),
+        }
+    }
+
+    fn take_over(&self, report: &Report, tallies: &BTreeMap<String, Tally>) {
+        for window in &report.windows {
+            let label = vec![("window", window.name.clone())];
+            let with = |name, word: &str| [label.clone(), vec![(name, word.to_owned())]].concat();
+            set(&self.watermark_lag, &label, window.watermark_lag_s);
+            set(&self.state_bytes, &label, Some(window.state_bytes as f64));
+            self.idle(window, report);
+            let tally = tallies.get(&window.name).copied().unwrap_or_default();
+            let results = [
+                (ResultStatus::Provisional, tally.provisional),
+                (ResultStatus::Final, tally.finals),
+                (ResultStatus::Retracted, tally.retracted),
+            ];
+            for (status, count) in results {
+                store(&self.results, &with("status", status.as_str()), count);
+            }
+            store(&self.late, &with("class", "refined"), tally.refined);
+            store(&self.late, &with("class", LateReason::TooLate.as_str()), tally.too_late);
+        }
+    }
+
+    /// One that has come back was heard, so that the books have it: the metric of
+    /// a source that is waited for is absent.
+    fn idle(&self, window: &Window, report: &Report) {
+        let label =
+            |source: &String| vec![("window", window.name.clone()), ("source", source.clone())];
+        for source in report.sources.iter().map(|source| &source.name) {
+            set(&self.source_idle, &label(source), None);
+        }
+        for source in &window.idle_sources {
+            set(&self.source_idle, &label(source), Some(1.0));
+        }
     }
 }
 

@@ -92,11 +92,31 @@ pub(in crate::http) fn report() -> Report {
             correction_bound_s: 10.0,
             advice: String::new(),
         }],
+        windows: vec![Window {
+            name: "pressure-10s".to_owned(),
+            watermark: None,
+            watermark_lag_s: Some(20.001),
+            panes: 12,
+            series: 4,
+            state_bytes: 3_210,
+            idle_sources: vec!["press".to_owned()],
+            fired: 9,
+            revised: 3,
+            finals: 5,
+            retracted: 1,
+            too_late: 2,
+            between: 6,
+        }],
     }
 }
 
+fn tallies() -> BTreeMap<String, Tally> {
+    let tally = Tally { provisional: 12, finals: 5, retracted: 1, refined: 3, too_late: 2 };
+    BTreeMap::from([("pressure-10s".to_owned(), tally)])
+}
+
 fn lines(metrics: &Metrics, report: &Report) -> Vec<String> {
-    metrics.text(report).lines().map(str::to_owned).collect()
+    metrics.text(report, &tallies()).lines().map(str::to_owned).collect()
 }
 
 #[track_caller]
@@ -157,7 +177,7 @@ fn histograms_count_into_fixed_buckets() {
 #[test]
 fn what_is_not_known_is_absent() {
     let metrics = Metrics::new("main");
-    metrics.text(&report());
+    metrics.text(&report(), &tallies());
     let mut unknown = report();
     unknown.uplink.drain_eta_s = None;
     unknown.clock.max_error_us = None;
@@ -173,7 +193,7 @@ fn what_is_not_known_is_absent() {
 #[test]
 fn one_source_disciplines_the_clock_at_a_time() {
     let metrics = Metrics::new("main");
-    metrics.text(&report());
+    metrics.text(&report(), &tallies());
     let mut other = report();
     other.clock.source = "manual".to_owned();
     other.clock.state = "holdover".to_owned();
@@ -182,6 +202,39 @@ fn one_source_disciplines_the_clock_at_a_time() {
     let sources: Vec<&String> = lines.iter().filter(is_source).collect();
     assert_eq!(sources, [r#"tidegate_clock_source{source="manual"} 1.0"#]);
     has(&lines, "tidegate_clock_state 2.0");
+}
+
+#[test]
+fn windows_say_how_far_they_are_and_what_they_said() {
+    let metrics = Metrics::new("main");
+    let said = lines(&metrics, &report());
+    has(&said, r#"tidegate_watermark_lag_seconds{window="pressure-10s"} 20.001"#);
+    has(&said, r#"tidegate_source_idle{window="pressure-10s",source="press"} 1.0"#);
+    let results = |status: &str, count: u64| {
+        let labels = format!(r#"window="pressure-10s",status="{status}""#);
+        has(&said, &format!("tidegate_window_results_total{{{labels}}} {count}"));
+    };
+    results("provisional", 12);
+    results("final", 5);
+    results("retracted", 1);
+    has(&said, r#"tidegate_window_state_bytes{window="pressure-10s"} 3210.0"#);
+    has(&said, r#"tidegate_late_total{window="pressure-10s",class="refined"} 3"#);
+    has(&said, r#"tidegate_late_total{window="pressure-10s",class="too_late"} 2"#);
+    let mut awake = report();
+    awake.windows[0].idle_sources.clear();
+    let said = lines(&metrics, &awake);
+    assert!(!said.iter().any(|line| line.starts_with("tidegate_source_idle{")), "it came back");
+}
+
+#[test]
+fn a_window_that_said_nothing_counts_zero() {
+    let mut quiet = report();
+    quiet.windows[0].watermark_lag_s = None;
+    let text = Metrics::new("main").text(&quiet, &BTreeMap::new());
+    let said: Vec<String> = text.lines().map(str::to_owned).collect();
+    has(&said, r#"tidegate_window_results_total{window="pressure-10s",status="final"} 0"#);
+    has(&said, r#"tidegate_late_total{window="pressure-10s",class="too_late"} 0"#);
+    assert!(!said.iter().any(|line| line.starts_with("tidegate_watermark_lag_seconds{")));
 }
 
 #[test]

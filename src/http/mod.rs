@@ -7,3 +7,4 @@ pub mod lateness;
 pub mod metrics;
 pub mod status;
 pub mod stream;
+pub mod windows;

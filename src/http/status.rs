@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use super::clock::Clock;
 use super::clock::rounded;
 use super::lateness::SourceLateness;
+pub use super::windows::Window;
 use crate::core::agent::{LinkState, SourceStatus, Status};
 use crate::core::id::SourceId;
 use crate::core::seam::{FullCause, Now};
@@ -67,6 +68,9 @@ pub struct Report {
     /// How late readings come, per source that one was measured of, by name.
     #[serde(default)]
     pub lateness: Vec<SourceLateness>,
+    /// The windows on site, by name.
+    #[serde(default)]
+    pub windows: Vec<Window>,
 }
 
 /// One thing that is not as it should be.
@@ -194,6 +198,7 @@ impl Report {
             clock: Clock::new(&status.clock),
             sources: status.sources.iter().map(|(id, books)| source(id, books, now)).collect(),
             lateness: status.lateness.iter().map(|(id, q)| SourceLateness::new(id, q)).collect(),
+            windows: status.windows.iter().map(|(name, w)| Window::new(name, w, wall)).collect(),
         }
     }
 }

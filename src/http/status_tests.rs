@@ -5,7 +5,7 @@ use crate::core::clock::{ClockFacts, ClockReading, ClockSource, ClockState};
 use crate::core::id::{BootId, Epoch};
 use crate::core::lateness::Quantiles;
 use crate::core::seam::DiskFacts;
-use crate::core::status::ClockStatus;
+use crate::core::status::{ClockStatus, Counts, WindowStatus};
 use crate::core::time::{EventTime, MaxError, TimebaseId, Uptime};
 
 fn at(seconds: u64) -> MonoTime {
@@ -67,6 +67,26 @@ fn lateness() -> BTreeMap<SourceId, Quantiles> {
     BTreeMap::from([(SourceId::new("press"), quantiles)])
 }
 
+fn windows() -> BTreeMap<String, WindowStatus> {
+    let pressure = WindowStatus {
+        watermark: Some(EventTime::from_unix_ns(1_796_000_502_999_000_000)),
+        panes: 12,
+        series: 4,
+        state_bytes: 3_210,
+        idle: vec![SourceId::new("pump-b")],
+        counts: Counts { fired: 9, revised: 3, finals: 5, retracted: 1, too_late: 2, between: 6 },
+    };
+    let runs = WindowStatus {
+        watermark: None,
+        panes: 0,
+        series: 0,
+        state_bytes: 0,
+        idle: Vec::new(),
+        counts: Counts::default(),
+    };
+    BTreeMap::from([("runs".to_owned(), runs), ("pressure-10s".to_owned(), pressure)])
+}
+
 fn status() -> Status {
     let books = SourceStatus {
         accepted: 1_000,
@@ -82,7 +102,7 @@ fn status() -> Status {
         clock: clock(),
         sources: BTreeMap::from([(SourceId::new("press"), books)]),
         lateness: lateness(),
-        windows: BTreeMap::new(),
+        windows: windows(),
         backlog: 290,
         unsent: 290,
         uncommitted: 4,
@@ -130,6 +150,45 @@ fn a_healthy_report_says_depth_age_rates_and_time_left() {
     assert_eq!(json["lateness"][0]["p50_s"], -0.003);
     assert_eq!(json["lateness"][0]["fast_bound_s"], 2.0);
     assert_eq!(json["lateness"][0]["correction_bound_s"], 10.0);
+}
+
+#[test]
+fn windows_are_told_by_name_with_their_lag_and_counts() {
+    let report = Report::new(&about(), &status(), &now());
+    let json = serde_json::to_value(&report.windows).unwrap();
+    let expected = serde_json::json!([
+        {
+            "name": "pressure-10s",
+            "watermark": "2026-11-30T01:01:42.999000000Z",
+            "watermark_lag_s": 20.001,
+            "panes": 12,
+            "series": 4,
+            "state_bytes": 3_210,
+            "idle_sources": ["pump-b"],
+            "fired": 9,
+            "revised": 3,
+            "finals": 5,
+            "retracted": 1,
+            "too_late": 2,
+            "between": 6,
+        },
+        {
+            "name": "runs",
+            "watermark": null,
+            "watermark_lag_s": null,
+            "panes": 0,
+            "series": 0,
+            "state_bytes": 0,
+            "idle_sources": [],
+            "fired": 0,
+            "revised": 0,
+            "finals": 0,
+            "retracted": 0,
+            "too_late": 0,
+            "between": 0,
+        },
+    ]);
+    assert_eq!(json, expected);
 }
 
 #[test]

@@ -171,3 +171,22 @@ async fn one_follower_too_many_is_told_so() {
     assert!(head.starts_with("http/1.0 503"), "{head}");
     assert_eq!(body, "32 clients follow already\n");
 }
+
+#[test]
+fn what_was_said_is_counted_by_window_and_status() {
+    let results = Results::new("gw");
+    let say = |window: &str, revision: u32, status: ResultStatus| {
+        let said = result(window, "a", 1);
+        results.push(Arc::new(WindowResult { revision, status, ..(*said).clone() }));
+    };
+    say("w", 1, ResultStatus::Provisional);
+    say("w", 2, ResultStatus::Provisional);
+    say("w", 2, ResultStatus::Final);
+    say("w", 1, ResultStatus::Provisional);
+    say("w", 1, ResultStatus::Final);
+    say("runs", 2, ResultStatus::Retracted);
+    let w = Tally { provisional: 3, finals: 2, refined: 1, ..Tally::default() };
+    let runs = Tally { retracted: 1, ..Tally::default() };
+    let expected = BTreeMap::from([("runs".to_owned(), runs), ("w".to_owned(), w)]);
+    assert_eq!(results.tallies(), expected);
+}

@@ -1,0 +1,60 @@
+//! The windows as JSON: the section `windows` of the status.
+
+use serde::{Deserialize, Serialize};
+
+use super::clock::rounded;
+use crate::core::status::WindowStatus;
+use crate::core::time::IngestTime;
+
+/// One window on site. Counts begin when the agent starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its name.
+    pub name: String,
+    /// How far event time has come; `null` before the first reading that counts.
+    pub watermark: Option<String>,
+    /// The gateway's wall clock less the watermark, in seconds; negative where
+    /// event times lie ahead.
+    pub watermark_lag_s: Option<f64>,
+    /// Windows that are open, over all series.
+    pub panes: usize,
+    /// Series with open windows.
+    pub series: usize,
+    /// What its state takes in memory, in bytes, about.
+    pub state_bytes: u64,
+    /// Sources that are silent and not waited for, by name.
+    pub idle_sources: Vec<String>,
+    /// First firings.
+    pub fired: u64,
+    /// Later revisions.
+    pub revised: u64,
+    /// Final markers.
+    pub finals: u64,
+    /// Sessions taken back because a larger one swallowed them.
+    pub retracted: u64,
+    /// Readings that came when all their windows were gone.
+    pub too_late: u64,
+    /// Readings that lie between two windows.
+    pub between: u64,
+}
+
+impl Window {
+    pub(super) fn new(name: &str, status: &WindowStatus, wall: IngestTime) -> Self {
+        let counts = status.counts;
+        Self {
+            name: name.to_owned(),
+            watermark: status.watermark.map(|at| at.to_string()),
+            watermark_lag_s: status.watermark.map(|at| rounded(wall.lag_behind(at).as_secs_f64())),
+            panes: status.panes,
+            series: status.series,
+            state_bytes: status.state_bytes,
+            idle_sources: status.idle.iter().map(ToString::to_string).collect(),
+            fired: counts.fired,
+            revised: counts.revised,
+            finals: counts.finals,
+            retracted: counts.retracted,
+            too_late: counts.too_late,
+            between: counts.between,
+        }
+    }
+}
