@@ -1,14 +1,17 @@
 //! The door is the text of a file: what it gives, or what is said about it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use super::*;
 use crate::core::agent::{OnAmbiguousTime, OnBadTime, OnNonexistentTime, SourceSettings};
 use crate::core::time::EventTime;
+use crate::core::window::Kind;
 
 const SAMPLE: &str = include_str!("../../config/tidegate.toml");
 const MINIMAL: &str = include_str!("../../config/minimal.toml");
+const WINDOWS: &str = include_str!("../../config/windows.toml");
 
 /// The lines of `[gateway]` and `[[uplink]]`, the latter last.
 const HEAD: &str = "[gateway]\nid = \"gw\"\ndata_dir = \"/d\"\n[[uplink]]\nurl = \"mqtt://b\"\n";
@@ -32,6 +35,14 @@ fn check_source(lines: &str, expected: &str) {
     check(&format!("[[source]]\nname = \"a\"\ntype = \"listen\"\n{lines}"), expected);
 }
 
+/// The sample with the sections that are off: prose has a space after its `#`,
+/// a key or a head has none.
+fn whole_sample() -> String {
+    let is_off = |line: &&str| line.starts_with(|first: char| first == '[' || first.is_lowercase());
+    let lines = SAMPLE.lines().map(|line| line.strip_prefix('#').filter(is_off).unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn the_sample_file_equals_the_defaults() {
     let required_only = "
@@ -50,6 +61,9 @@ fn the_sample_file_equals_the_defaults() {
         [[source]]
         name = 'plc'
         type = 'simulate'
+    ";
+    assert_eq!(parse(SAMPLE), parse(required_only));
+    let with_windows = "
         [[window]]
         name = 'pressure-10s'
         kind = 'tumbling'
@@ -78,12 +92,12 @@ fn the_sample_file_equals_the_defaults() {
         type = 'socket'
         address = '127.0.0.1:7100'
     ";
-    assert_eq!(parse(SAMPLE), parse(required_only));
+    assert_eq!(parse(&whole_sample()), parse(&format!("{required_only}{with_windows}")));
 }
 
 #[test]
 fn the_sample_file_has_every_key_that_is_read() {
-    let (config, absent) = check::check(SAMPLE, "t.toml");
+    let (config, absent) = check::check(&whole_sample(), "t.toml");
     assert!(config.is_ok());
     assert_eq!(absent, Vec::<String>::new());
 }
@@ -97,8 +111,32 @@ fn the_minimal_file_leaves_the_rest_to_the_defaults() {
 }
 
 #[test]
+fn the_file_with_windows_says_only_what_differs() {
+    let config = parse(WINDOWS);
+    let names: Vec<&str> = config.windows.iter().map(|window| &*window.name).collect();
+    assert_eq!(names, ["pressure-10s", "press-runs"]);
+    assert_eq!(config.windows[0].bound, Span::from_secs(3));
+    assert_eq!(config.windows[1].kind, Kind::Session { gap: Span::from_secs(60) });
+    assert_eq!(config.windows[1].allowed_lateness, Span::from_secs(60));
+    assert_eq!(config.outputs.len(), 1);
+}
+
+#[test]
+fn every_file_of_the_folder_is_good() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let names = files.map(|path| {
+        Config::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+        path.file_name().unwrap().to_string_lossy().into_owned()
+    });
+    let names: BTreeSet<String> = names.collect();
+    let expected = ["minimal.toml", "tidegate.toml", "windows.toml"].map(str::to_owned);
+    assert_eq!(names, BTreeSet::from(expected));
+}
+
+#[test]
 fn what_is_printed_parses_to_the_same_configuration() {
-    for text in [SAMPLE, MINIMAL] {
+    for text in [&whole_sample(), MINIMAL, WINDOWS] {
         let config = parse(text);
         assert_eq!(parse(&config.print()), config);
     }
