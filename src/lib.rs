@@ -15,7 +15,7 @@
 //!                           │                                ──►  link task (rumqttc): Publish, Connect
 //!                           ▼
 //!               core::agent::Agent
-//!               clock → stamp → number → pending → buffer → forward
+//!               clock → stamp → number → window → pending → buffer → forward
 //! ```
 //!
 //! A deterministic core decides, a thin shell acts. The border between them is
@@ -29,17 +29,24 @@
 //!    It does not acknowledge yet.
 //! 2. The [`shell`]'s driver reads the clock once and calls the agent.
 //! 3. [`core::clock`] says how good the clock is, [`core::stamp`] chooses the
-//!    event time, [`core::books`] gives the number, [`core::pending`] gathers it.
+//!    event time, [`core::books`] gives the number, [`core::window`] gets the
+//!    reading and may come to results, [`core::pending`] gathers both.
 //! 4. At the end of a turn one group commit may be due: entries, refused inputs
 //!    and the state that belongs to them.
 //! 5. The [`store`] applies, flushes and syncs it. Only now receipts go to the
-//!    senders, and [`core::forward`] may see the entries.
+//!    senders, [`output`] and [`http`] show results on site, and
+//!    [`core::forward`] may see the entries.
 //! 6. A reading whose time was open gets its final one, sealed in the journal
-//!    before it leaves ([`core::clock::seal`]). The [`link`] publishes and reports PUBACKs; only those make an entry done.
+//!    before it leaves ([`core::clock::seal`]). The [`link`] publishes and reports
+//!    PUBACKs; only those make an entry done.
 //! 7. [`core::buffer`] lets go of whole segments that are done with, or, when the
 //!    disk is full, writes the oldest off with a gap record first.
 //! 8. After a link loss the cursor goes back to the acknowledged frontier. The
 //!    store is the only memory.
+//! 9. After a restart the windows take up their last checkpoint and are given the
+//!    journal from there once more: readings, late times, silences, in order.
+//!    Results that it holds are compared and not said again; until the end is
+//!    reached nothing leaves.
 //!
 //! # What always holds
 //!
@@ -50,14 +57,15 @@
 //! - Nothing is deleted before it is acknowledged, except with a gap record.
 //! - `accepted = acknowledged + stored + evicted + lost`, for every source.
 //! - One commit is outstanding; every queue has a bound in [`core::limits`].
+//! - The same journal gives the same results with the same revision numbers.
 //! - The core reads no clock, no disk, no network and no random number.
 //!
 //! # Where to begin
 //!
 //! [`core::seam`], then [`core::agent`], then [`core::forward`]; for the disk the
-//! essay in [`store`]; for time the essay in [`core::clock`]; for what is seen
-//! from outside [`wire`] and [`http`]. Windows are still to be built and keep
-//! their place in the core.
+//! essay in [`store`]; for time the essay in [`core::clock`]; for windows
+//! [`core::window`]; for what is seen from outside [`wire`], [`http`] and
+//! [`output`].
 
 pub mod cli;
 pub mod config;

@@ -4,8 +4,14 @@
 //!
 //! 1. [`spec`]: what a configuration asks for. [`result`]: what comes out.
 //! 2. [`watermark`]: how far event time has come, over several sources.
-//! 3. [`assign`]: a time -> its windows. [`aggregate`]: what a window computes.
-//! 4. [`operator`]: panes, firings, lateness, cleanup.
+//! 3. [`assign`]: a time -> its windows. [`aggregate`]: what a window computes,
+//!    with [`sketch`] for percentiles and `line` for what depends on the order.
+//! 4. [`operator`]: panes, firings, lateness, cleanup; `pane`: what one keeps.
+//! 5. [`checkpoint`]: all windows at one place of the journal.
+//!
+//! Beside the way: [`glob`] chooses series, [`latest`] is for those who want a
+//! state and not a history. The agent gives readings, silences and, after a
+//! restart, the journal to the operators, and makes entries of what they say.
 //!
 //! A window is a pure function of what it is given, in order: the same journal
 //! yields the same results with the same revision numbers.
