@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::support::broker::{Log, ScriptedBroker};
 use crate::support::feeder::Feeder;
 use crate::support::process::{self, Process, free_port};
 use crate::support::script::Script;
+use crate::support::shim::FakeClock;
 
 /// Far beyond what anything here takes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
@@ -28,6 +29,15 @@ pub(crate) struct Plant {
 impl Plant {
     /// A broker, and an agent with these `listen` sources that runs.
     pub(crate) async fn start(script: Script, uplink: &str, sources: &[&str]) -> Self {
+        let sources: Vec<_> = sources.iter().map(|name| (*name, "")).collect();
+        let mut plant = Self::new(script, uplink, &sources).await;
+        plant.run();
+        plant
+    }
+
+    /// The same with an agent that does not run yet; each source has a name and
+    /// keys, sections of its own included.
+    pub(crate) async fn new(script: Script, uplink: &str, sources: &[(&str, &str)]) -> Self {
         let broker = ScriptedBroker::start(script).await;
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("tidegate.toml");
@@ -40,23 +50,37 @@ impl Plant {
             broker.port()
         );
         let mut ports = BTreeMap::new();
-        for source in sources {
+        for (source, keys) in sources {
             let port = free_port();
             ports.insert((*source).to_owned(), port);
             let _ = write!(
                 text,
                 "[[source]]\nname = \"{source}\"\ntype = \"listen\"\n\
-                 address = \"127.0.0.1:{port}\"\nacknowledge = true\n"
+                 address = \"127.0.0.1:{port}\"\nacknowledge = true\n{keys}\n"
             );
         }
         std::fs::write(&config, text).unwrap();
-        let mut plant = Self { folder, broker, config, ports, running: None };
-        plant.run();
-        plant
+        Self { folder, broker, config, ports, running: None }
+    }
+
+    /// Adds sections to the configuration.
+    pub(crate) fn configure(&self, sections: &str) {
+        let text = std::fs::read_to_string(&self.config).unwrap();
+        std::fs::write(&self.config, format!("{text}{sections}\n")).unwrap();
+    }
+
+    /// Where its files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) fn run(&mut self) {
         self.running = Some(process::agent(&self.config, &self.folder.path().join("log")));
+    }
+
+    /// Runs it under a clock of the test's own.
+    pub(crate) fn run_under(&mut self, clock: &FakeClock) {
+        self.running = Some(clock.agent(&self.config, &self.folder.path().join("log")));
     }
 
     pub(crate) fn kill(&mut self) {

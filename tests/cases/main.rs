@@ -10,3 +10,4 @@ mod json;
 mod ops;
 mod time;
 mod uplink;
+mod windows;
