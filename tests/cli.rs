@@ -11,7 +11,7 @@ fn tidegate(arguments: &[&str]) -> Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &["run"],
         &["check"],
         &["status"],
@@ -19,6 +19,7 @@ fn every_command_has_help_with_an_example() {
         &["clock", "set"],
         &["lateness"],
         &["plan"],
+        &["replay"],
         &["journal", "stats"],
         &["journal", "cat"],
         &["journal", "verify"],

@@ -17,6 +17,7 @@ mod journal;
 mod lateness;
 mod logging;
 mod plan;
+mod replay;
 mod run;
 mod status;
 
@@ -47,6 +48,8 @@ enum Command {
     Lateness(lateness::Args),
     /// Say how long the buffer lasts, what windows need, what is written.
     Plan(plan::Args),
+    /// Prove that the windows come to the same results, whatever the disorder.
+    Replay(replay::Args),
     /// Look into the journal.
     Journal(journal::Args),
     /// Show the whole job with nothing to install: broker, outage, drain, proof.
@@ -85,6 +88,7 @@ impl Cli {
             Command::Clock(args) => clock::execute(&args),
             Command::Lateness(args) => lateness::execute(&args),
             Command::Plan(args) => plan::execute(&args),
+            Command::Replay(args) => replay::execute(&args),
             Command::Journal(args) => journal::execute(&args),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::execute(&args),

@@ -56,6 +56,11 @@ impl JsonParser {
         }
     }
 
+    /// For lines of no configured source; times that are numbers by magnitude.
+    pub fn with_map(map: SourceMap) -> Self {
+        Self { map, unit: TimeUnit::Auto, entity: None, interner: Interner::default() }
+    }
+
     /// Appends the readings of one line to `readings`: at least one, at most
     /// [`SOURCE_BATCH_MAX`].
     ///
