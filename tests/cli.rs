@@ -152,3 +152,31 @@ fn a_word_on_the_clock_that_no_agent_hears_ends_with_74() {
         format!("tidegate: no agent heard of it: no agent runs on {}\n", folder.path().display());
     assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
 }
+
+#[test]
+fn a_replay_ends_with_0_where_it_converges_and_with_1_where_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path());
+    let windows = "[[window]]\nname = \"w\"\nkind = \"tumbling\"\nsize = \"10s\"\n";
+    let text = std::fs::read_to_string(&path).unwrap() + windows;
+    std::fs::write(&path, text).unwrap();
+    let line = |second: u64| {
+        let time = 1_780_000_000 + second;
+        format!("{{\"entity\":\"e\",\"property\":\"p\",\"value\":{second},\"time\":{time}}}\n")
+    };
+    let trace = folder.path().join("trace.jsonl");
+    std::fs::write(&trace, (0..600).map(line).collect::<String>() + "bad\n").unwrap();
+    let trace = trace.display().to_string();
+    let replay = |more: &[&str]| tidegate(&[&["replay", &trace, "--window", &path], more].concat());
+    let output = replay(&["--runs", "3"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("trace.jsonl: line 601: "), "{said}");
+    assert!(said.ends_with("converged: 3 of 3 runs came to the same final results\n"), "{said}");
+    let output = replay(&["--shuffle", "5m", "--runs", "1", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["v"], &report["converged"]), (&1.into(), &false.into()));
+    assert_eq!(report["differences"].as_array().unwrap().len(), 20);
+    assert!(report["differences"][0]["undisturbed"].as_str().unwrap().starts_with("readings 10,"));
+}
