@@ -69,6 +69,9 @@ fn output(section: &Section<'_>, windows: &[&str]) -> Option<Output> {
     let names = |value: &toml::de::DeValue<'_>| value::names(value, "window", windows);
     let windows = section.read("windows", Vec::new(), names);
     let ordered_readings = section.read("ordered_readings", false, value::boolean);
+    if ordered_readings {
+        section.problem("ordered_readings", "true is not there yet", "leave it false");
+    }
     section.refuse_unknown();
     Some(Output { kind: kind?, windows, ordered_readings })
 }

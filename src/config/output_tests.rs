@@ -13,7 +13,7 @@ fn check_output(lines: &str, expected: &str) {
 fn every_type_is_read_and_printed() {
     let config = parse(&format!(
         "{HEAD}{WINDOW}[[output]]\ntype = 'mqtt'\nurl = 'mqtt://[::1]'\nwindows = ['w']\n\
-         [[output]]\ntype = 'jsonl'\npath = '/r.jsonl'\nordered_readings = true\n\
+         [[output]]\ntype = 'jsonl'\npath = '/r.jsonl'\nordered_readings = false\n\
          [[output]]\ntype = 'socket'\naddress = 'unix:/run/out.sock'\n"
     ));
     assert_eq!(parse(&config.print()), config);
@@ -26,7 +26,7 @@ fn every_type_is_read_and_printed() {
     let socket = OutputKind::Socket { address: Address::Unix("/run/out.sock".into()) };
     let expected = [
         output(OutputKind::Mqtt { url }, &["w"], false),
-        output(OutputKind::Jsonl { path: "/r.jsonl".into() }, &[], true),
+        output(OutputKind::Jsonl { path: "/r.jsonl".into() }, &[], false),
         output(socket, &[], false),
     ];
     assert_eq!(config.outputs, expected);
@@ -52,6 +52,10 @@ fn outputs_are_checked() {
         "type = 'jsonl'\npath = '/r'\nurl = 'mqtt://b'",
         "t.toml:9: output.url: unknown key; \
          known here: type, path, windows, ordered_readings",
+    );
+    check_output(
+        "type = 'jsonl'\npath = '/r'\nordered_readings = true",
+        "t.toml:9: output.ordered_readings: true is not there yet; leave it false",
     );
     check_output(
         &format!("type = 'jsonl'\npath = '/r'\nwindows = ['v']\n{WINDOW}"),

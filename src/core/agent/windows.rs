@@ -23,7 +23,7 @@ use crate::core::stamp::is_plausible;
 use crate::core::time::EventTime;
 use crate::core::window::checkpoint::{Checkpoint, WindowState};
 use crate::core::window::operator::{Firing, Operator, Output};
-use crate::core::window::{LateReading, ResultStatus, WindowResult, WindowSpec};
+use crate::core::window::{LatePolicy, LateReading, ResultStatus, WindowResult, WindowSpec};
 
 /// Between two checkpoints.
 const CHECKPOINT_INTERVAL: Span = Span::from_secs(30);
@@ -344,10 +344,21 @@ impl Windows {
     }
 
     pub(super) fn count(&mut self, slot: usize, output: &Output) {
-        let counts = &mut self.slots[slot].counts;
+        // What is replayed has been counted, in another life.
+        if self.is_replaying() {
+            return;
+        }
+        let slot = &mut self.slots[slot];
+        let spec = &slot.spec;
+        // Where late readings are not waited for, the first firing is the last.
+        let has_markers = spec.allowed_lateness > Span::ZERO
+            && !matches!(spec.late_policy, LatePolicy::Adjust { .. });
+        let counts = &mut slot.counts;
         match output {
             Output::Fired(firing) => match firing.status {
-                ResultStatus::Final if firing.revision > 1 => counts.finals += 1,
+                ResultStatus::Final if has_markers && !firing.coverage.clock_step => {
+                    counts.finals += 1;
+                }
                 ResultStatus::Retracted => counts.retracted += 1,
                 _ if firing.revision == 1 => counts.fired += 1,
                 _ => counts.revised += 1,
