@@ -249,6 +249,11 @@ async fn w_04_late_readings_are_counted_and_kept() {
     assert_eq!(of_late(on(&log, "late/w")), times);
     assert_eq!(of_late(on(&log, "readings/a")), times);
     assert_eq!(on(&log, "late/w").len(), 3);
+    let metrics = get(&plant, "/metrics");
+    let counted = metrics.lines().find(|line| {
+        line.starts_with("tidegate_late_total{") && line.contains("class=\"too_late\"")
+    });
+    assert_eq!(counted, Some("tidegate_late_total{window=\"w\",class=\"too_late\"} 3"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
