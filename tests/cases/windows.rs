@@ -132,7 +132,7 @@ async fn w_01_readings_stamped_in_the_future_close_no_window() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn w_02_a_silent_source_holds_nothing_and_comes_back_late() {
-    let window = MINUTES.replace("idle_after = \"1h\"", "idle_after = \"1s\"\nidle_flush = \"2s\"")
+    let window = MINUTES.replace("idle_after = \"1h\"", "idle_after = \"1s\"\nidle_flush = \"5s\"")
         + "\nproperty = \"n\"";
     let plant = plant(&["a", "b", "c"], FILE, &window).await;
     feed(&plant, "b", &each_second("b", NOON, 30));
@@ -195,7 +195,9 @@ async fn w_03_the_boundary_of_lateness_to_the_millisecond() {
     lines.push(line("b", NOON + 120 * SECOND, 40));
     feed(&plant, "b", &lines);
     settled(&plant, "a", "a", 3).await;
-    let log = settled(&plant, "b", "b", 3).await;
+    settled(&plant, "b", "b", 3).await;
+    plant.wait(|log| !on(log, "late/b").is_empty()).await;
+    let log = plant.broker.log();
     let first = |source: &str| {
         let told = |result: &Value| format!("{} mean {}", row(result), result["mean"]);
         on(&log, &format!("windows/{source}")).iter().map(told).collect::<Vec<_>>()
@@ -247,6 +249,11 @@ async fn w_04_late_readings_are_counted_and_kept() {
     assert_eq!(of_late(on(&log, "late/w")), times);
     assert_eq!(of_late(on(&log, "readings/a")), times);
     assert_eq!(on(&log, "late/w").len(), 3);
+    let metrics = get(&plant, "/metrics");
+    let counted = metrics.lines().find(|line| {
+        line.starts_with("tidegate_late_total{") && line.contains("class=\"too_late\"")
+    });
+    assert_eq!(counted, Some("tidegate_late_total{window=\"w\",class=\"too_late\"} 3"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

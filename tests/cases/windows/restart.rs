@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::support::broker::SeenPublish;
 use crate::support::process;
 
 /// Revised for one minute after its end.
@@ -96,6 +97,111 @@ async fn w_10_sigkill_in_the_middle_of_a_window_changes_nothing() {
     check(&whole);
     let killed = run(&[30, 66, 81, 91, 141, 182], Plant::kill).await;
     assert_eq!(killed, whole);
+}
+
+/// Sends lines as fast as they are taken, and kills the agent when so many are
+/// durable; how many that were.
+fn kill_on_the_way(plant: &mut Plant, lines: &[String], at: usize) -> usize {
+    let stream = plant.connect("a");
+    let mut out = stream.try_clone().unwrap();
+    let mut answers = BufReader::new(stream).lines().map_while(Result::ok);
+    let acked = |line: &str| {
+        serde_json::from_str::<Value>(line).ok().and_then(|answer| answer["acked"].as_u64())
+    };
+    std::thread::scope(|scope| {
+        // An error here is the kill.
+        scope.spawn(move || lines.iter().all(|line| out.write_all(line.as_bytes()).is_ok()));
+        let mut done = answers.by_ref().filter_map(|line| acked(&line));
+        let reached = done.find(|count| *count >= at as u64).unwrap();
+        plant.kill();
+        answers.filter_map(|line| acked(&line)).last().unwrap_or(reached) as usize
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w_10_after_kills_under_way_each_window_has_what_the_journal_has() {
+    let window = MINUTES.replace("allowed_lateness = \"0s\"", "allowed_lateness = \"1h\"");
+    let mut plant = plant(&["a"], FILE, &window).await;
+    let lines: Vec<_> = (0..18_000).map(|n| line("a", NOON + n * 10, 1)).collect();
+    let mut from = 0;
+    for _ in 0..4 {
+        from += kill_on_the_way(&mut plant, &lines[from..], 2_000);
+        plant.run();
+    }
+    feed(&plant, "a", &lines[from..]);
+    feed(&plant, "a", &[line("driver", NOON + 120 * MINUTE, 1)]);
+    plant.wait(|log| log.publishes.iter().any(|seen| is_third_final(&seen.topic, seen))).await;
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    let log = plant.broker.log();
+    let mut held: BTreeMap<String, u64> = BTreeMap::new();
+    let readings = by_seq(&log, "readings/a");
+    for reading in readings.values().filter(|reading| reading["entity"] == "a") {
+        let minute = reading["event_time"].as_str().unwrap()[..16].to_owned();
+        *held.entry(minute).or_default() += 1;
+    }
+    assert!(held.values().all(|count| *count >= 6_000), "{held:?}");
+    let mut finals: BTreeMap<String, u64> = BTreeMap::new();
+    let mut revisions: BTreeMap<String, u64> = BTreeMap::new();
+    for result in by_seq(&log, "windows/w").values() {
+        let minute = result["start"].as_str().unwrap()[..16].to_owned();
+        let revision = revisions.entry(minute.clone()).or_default();
+        if result["status"] == "final" {
+            let count = result["count"].as_u64().unwrap();
+            assert_eq!(finals.insert(minute, count), None, "a second final");
+        } else {
+            *revision += 1;
+        }
+        assert_eq!(result["revision"], *revision);
+    }
+    assert_eq!(finals, held);
+    assert!(!plant.log().contains("replay"), "{}", plant.log());
+}
+
+fn is_third_final(topic: &str, seen: &SeenPublish) -> bool {
+    topic == "tidegate/gw/windows/w" && {
+        let result = seen.json();
+        result["status"] == "final" && result["start"] == "2026-03-01T12:02:00.000000000Z"
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_of_an_outage_come_later_in_the_order_of_the_journal() {
+    let plant = plant(&["a"], FILE, &revised()).await;
+    plant.wait(|log| !log.connects.is_empty()).await;
+    plant.broker.refuse(true);
+    plant.broker.close_all();
+    let lines = lines();
+    feed(&plant, "a", &lines);
+    // The late reading stands in the journal as a reading too, and counts once.
+    let count = lines.len() + RESULTS.len();
+    plant.wait_for_status("all wait", |status| status["uplink"]["backlog"] == count);
+    plant.broker.refuse(false);
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    let log = plant.broker.log();
+    let mut order = Vec::new();
+    for seen in &log.publishes {
+        match seen.topic.strip_prefix("tidegate/gw/").unwrap() {
+            "readings/a" => order.push(format!("{}", seen.json()["seq"])),
+            "windows/w" => order.push(row(&seen.json())),
+            "late/w" => order.push(format!("late {}", seen.json()["seq"])),
+            _ => {}
+        }
+    }
+    // Each result follows the reading that brought it about.
+    let after = [
+        (66, vec![RESULTS[0].to_owned()]),
+        (81, vec![RESULTS[1].to_owned()]),
+        (127, vec![RESULTS[2].to_owned(), RESULTS[3].to_owned()]),
+        (141, vec!["late 141".to_owned()]),
+        (183, RESULTS[4..].iter().map(|row| (*row).to_owned()).collect()),
+    ];
+    let mut after = BTreeMap::from(after);
+    let mut expected = Vec::new();
+    for seq in 1..=lines.len() {
+        expected.push(seq.to_string());
+        expected.extend(after.remove(&seq).unwrap_or_default());
+    }
+    assert_eq!(order, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
