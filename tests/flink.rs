@@ -73,6 +73,19 @@ fn further_traces() {
     assert!(!paths.is_empty(), "no *.jsonl in that folder");
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
+        // Flink misbehaving at the ends of its range: recorded for reading, and
+        // nothing to agree with.
+        let is_quirk =
+            |line: &&str| line.contains("\"name\":\"quirk-") || line.contains("\"name\": \"quirk-");
+        let quirks = text.lines().filter(is_quirk).count();
+        let text: String =
+            text.lines().filter(|line| !is_quirk(line)).flat_map(|line| [line, "\n"]).collect();
+        if quirks > 0 {
+            println!("{}: {quirks} quirks left out", path.display());
+        }
+        if text.trim().is_empty() {
+            continue;
+        }
         let report = run(&path.display().to_string(), &text);
         let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
         println!("{}: {} traces, {} skipped", path.display(), report.ran, report.skipped);

@@ -163,6 +163,11 @@ type = "simulate"
 seed = {seed}
 rate = {rate:?}
 count = {count}
+# Some readings refine a window that has fired, some come too late for it.
+disorder = "2500ms"
+
+[source.time]
+latency_max = "3s"
 
 [[window]]
 name = "plc-2s"

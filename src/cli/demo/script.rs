@@ -264,6 +264,15 @@ impl Script {
         let proof = proof::judge(self.plan.count, &produced, &subscriber.received());
         let connections = cable.connections();
         self.facts.push(format!("{connections} connections to the broker in all"));
+        for window in &report.windows {
+            let (name, fired, revised) =
+                (&window.name, grouped(window.fired), grouped(window.revised));
+            let (finals, late) = (grouped(window.finals), grouped(window.too_late));
+            self.facts.push(format!(
+                "window {name}: {fired} fired, {revised} revisions by late readings, {finals} final; \
+                 {late} readings were too late and are in the late output"
+            ));
+        }
         self.view.verdict(&proof, &self.facts)?;
         Ok(proof)
     }
