@@ -229,3 +229,25 @@ async fn a_file_and_the_api_show_what_the_broker_gets() {
     assert_eq!(get(&plant, "/api/v1/windows?window=w"), format!("[{newest}]"));
     assert_eq!(get(&plant, "/api/v1/windows?window=other"), "[]");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn measured_lateness_survives_a_restart() {
+    let mut plant = Plant::new(Script::default(), "", &[("a", FILE)]).await;
+    let Some(clock) = FakeClock::build(plant.folder(), "lateness") else { return };
+    clock.set(showing((NOON + 10 * MINUTE) / 1_000), VOUCHED);
+    let text = std::fs::read_to_string(&plant.config).unwrap();
+    let text = text.replace("[clock]\n", "[clock]\nreference = \"kernel\"\n");
+    std::fs::write(&plant.config, text).unwrap();
+    plant.run_under(&clock);
+    plant.wait_for_status("the clock is vouched for", |status| {
+        status["clock"]["state"] == "synchronized"
+    });
+    feed(&plant, "a", &each_second("a", NOON, 120));
+    let measured = |status: &Value| status["lateness"][0].clone();
+    plant.wait_for_status("all are measured", |status| measured(status)["count"] == 120);
+    let before = measured(&plant.status());
+    assert_eq!(plant.stop(), Some(0));
+    plant.run_under(&clock);
+    plant.wait_for_status("it is back", |status| status["lateness"] != serde_json::json!([]));
+    assert_eq!(measured(&plant.status()), before);
+}
