@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
+use crate::http::status::Source;
 use crate::http::windows::Window;
 use crate::shell::Report;
 
@@ -73,25 +74,26 @@ fn text(report: &Report) -> String {
     }
     let _ = writeln!(out, "sources   {:.0} readings/s", report.accepted_per_s);
     for one in &report.sources {
-        let last =
-            one.last_reading_age_s.map_or("none yet".to_owned(), |s| format!("{s:.0} s ago"));
-        let _ = writeln!(
-            out,
-            "  {}: {} accepted = {} acknowledged + {} stored + {} evicted + {} lost; \
-             {} quarantined; last {last}",
-            one.name,
-            one.accepted,
-            one.acknowledged,
-            one.stored,
-            one.evicted,
-            one.lost,
-            one.quarantined
-        );
+        let _ = writeln!(out, "  {}", books(one));
     }
     for one in &report.windows {
         let _ = writeln!(out, "window    {}", window(one));
     }
     out
+}
+
+/// The books of a source of readings, or of a window's results.
+fn books(one: &Source) -> String {
+    let Source { name, accepted, acknowledged, stored, evicted, lost, quarantined, .. } = one;
+    let sum = format!(
+        "{name}: {accepted} accepted = {acknowledged} acknowledged + {stored} stored + \
+         {evicted} evicted + {lost} lost"
+    );
+    if name.starts_with("window:") {
+        return format!("{sum} (results)");
+    }
+    let last = one.last_reading_age_s.map_or("none yet".to_owned(), |s| format!("{s:.0} s ago"));
+    format!("{sum}; {quarantined} quarantined; last {last}")
 }
 
 fn window(one: &Window) -> String {
