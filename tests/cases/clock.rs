@@ -81,6 +81,18 @@ impl Gateway {
         .unwrap();
     }
 
+    /// A window of whole seconds over one source.
+    fn add_window(&self, name: &str, source: &str) {
+        let mut file = std::fs::OpenOptions::new().append(true).open(&self.config).unwrap();
+        write!(
+            file,
+            "[[window]]\nname = \"{name}\"\nsources = [\"{source}\"]\nkind = \"tumbling\"\n\
+             size = \"1s\"\nbound = \"0s\"\nallowed_lateness = \"0s\"\nidle_after = \"1h\"\n\
+             aggregates = [\"count\"]\n"
+        )
+        .unwrap();
+    }
+
     fn run(&mut self) {
         self.running = Some(self.clock.agent(&self.config, &self.folder.path().join("log")));
         self.status();
@@ -109,8 +121,18 @@ impl Gateway {
 
     /// One reading with this number and no time of its own; durable on return.
     fn send(&self, number: u64) -> Sent {
+        self.send_line(&format!("{{\"entity\":\"e\",\"property\":\"n\",\"value\":{number}}}\n"))
+    }
+
+    /// One reading with the time that its device gave it, in milliseconds.
+    fn send_at(&self, number: u64, at_ms: i64) {
+        self.send_line(&format!(
+            "{{\"entity\":\"e\",\"property\":\"n\",\"value\":{number},\"time\":{at_ms}}}\n"
+        ));
+    }
+
+    fn send_line(&self, line: &str) -> Sent {
         let mut stream = TcpStream::connect(("127.0.0.1", self.input)).unwrap();
-        let line = format!("{{\"entity\":\"e\",\"property\":\"n\",\"value\":{number}}}\n");
         let before_ns = truth_ns();
         stream.write_all(line.as_bytes()).unwrap();
         let mut answer = String::new();

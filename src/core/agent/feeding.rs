@@ -1,10 +1,11 @@
 //! The windows as part of the agent: readings in, results out as entries, and
 //! the journal once more after a restart.
 
-use super::windows::{Expected, may_enter, moves_watermark};
+use super::windows::Expected;
 use super::*;
 use crate::core::reading::Record;
 use crate::core::seam::{Fetched, Shown};
+use crate::core::window::entry::may_enter;
 use crate::core::window::operator::Output;
 use crate::core::window::{LateReading, LateReason, WindowResult};
 use std::sync::Arc;
@@ -33,7 +34,8 @@ impl Agent {
 
     fn offer_to_windows(&mut self, record: &Record, now: MonoTime) -> Vec<(usize, Output)> {
         let limit = self.source_settings(&record.source).future_limit;
-        let moves = moves_watermark(&record.stamp, limit, self.settings.clock.floor_ns);
+        let floor_ns = self.settings.clock.floor_ns;
+        let moves = self.windows.horizon.moves_watermark(&record.stamp, limit, floor_ns);
         self.windows.offer(record, moves, now)
     }
 

@@ -7,6 +7,7 @@ use crate::core::reading::{Origin, Record, Stamp};
 use crate::core::seam::ClockLedger;
 use crate::core::status::ClockStatus;
 use crate::core::time::Uptime;
+use crate::core::window::entry::may_enter;
 use std::sync::Arc;
 
 /// The ledger of clocks is written this often when nothing urgent changes it.
@@ -115,7 +116,7 @@ impl Timing {
         match record.stamp.origin {
             Origin::Restamped => {
                 self.retimed.0 += 1;
-                return !super::windows::may_enter(&first, self.floor_ns);
+                return !may_enter(&first, self.floor_ns);
             }
             Origin::Bounded => self.retimed.1 += 1,
             _ => {}

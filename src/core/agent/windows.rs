@@ -17,11 +17,11 @@ use super::*;
 use crate::core::id::CommitId;
 use crate::core::lateness::LatenessBook;
 use crate::core::limits;
-use crate::core::reading::{IdleMark, Origin, Record, Stamp};
+use crate::core::reading::{IdleMark, Origin, Record};
 use crate::core::seam::{Fetch, Purpose};
-use crate::core::stamp::is_plausible;
 use crate::core::time::EventTime;
 use crate::core::window::checkpoint::{Checkpoint, WindowState};
+use crate::core::window::entry::Horizon;
 use crate::core::window::operator::{Firing, Operator, Output};
 use crate::core::window::{LatePolicy, LateReading, ResultStatus, WindowResult, WindowSpec};
 
@@ -52,6 +52,8 @@ pub(super) struct Windows {
     pub(super) is_torn: bool,
     /// Idle marks of a replay that take effect together.
     marks: Vec<IdleMark>,
+    /// What bounds the future.
+    pub(super) horizon: Horizon,
 }
 
 /// What a window says, before it is an entry.
@@ -103,6 +105,7 @@ impl Windows {
         }
         let known = known.and_then(Result::ok);
         let lateness = known.as_ref().and_then(|known| LatenessBook::from_bytes(&known.lateness));
+        let horizon = known.as_ref().map_or(Horizon::default(), |known| known.horizon);
         let known = known.filter(|known| known.through <= next);
         let through = known.as_ref().map_or(next, |known| known.through);
         let mut states: BTreeMap<String, WindowState> = BTreeMap::new();
@@ -128,6 +131,7 @@ impl Windows {
             differences: 0,
             is_torn: false,
             marks: Vec::new(),
+            horizon,
         };
         (windows, lateness.unwrap_or_default())
     }
@@ -209,7 +213,8 @@ impl Windows {
             clock: slot.clock.map(|c| (c.stamped.0, c.wall_less_up_ns, c.told.0)),
         });
         let (windows, lateness) = (windows.collect(), lateness.to_bytes());
-        self.staged = Some((id, Checkpoint { through: end, windows, lateness }));
+        self.staged =
+            Some((id, Checkpoint { through: end, windows, horizon: self.horizon, lateness }));
         self.is_changed = false;
         let is_alone = self.slots.is_empty();
         self.next_checkpoint = now + if is_alone { LATENESS_INTERVAL } else { CHECKPOINT_INTERVAL };
@@ -381,20 +386,4 @@ impl Windows {
         };
         self.slots.iter().map(|slot| (slot.spec.name.to_string(), one(slot))).collect()
     }
-}
-
-/// Whether a reading enters windows when it comes. A gateway's stamp from before
-/// this programme was made does not: it waits for a better one.
-pub(super) fn may_enter(stamp: &Stamp, floor_ns: i64) -> bool {
-    let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
-    if is_device { is_plausible(stamp.flags) } else { stamp.event_time.unix_ns() >= floor_ns }
-}
-
-/// Whether a stamp may move a watermark. Where nobody vouches for the gateway's
-/// clock its wall time, if it can be right at all, still bounds the future.
-pub(super) fn moves_watermark(stamp: &Stamp, future_limit: Span, floor_ns: i64) -> bool {
-    let wall = stamp.ingest_time;
-    let is_ahead = wall.lag_behind(stamp.event_time).ns() < -future_limit.ns();
-    let is_bounded = stamp.state.is_trusted() || wall.unix_ns() >= floor_ns;
-    is_plausible(stamp.flags) && is_bounded && !is_ahead
 }

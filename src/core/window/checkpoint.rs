@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::entry::Horizon;
 use super::operator::OperatorState;
 use crate::core::id::Offset;
 
@@ -17,6 +18,8 @@ pub struct Checkpoint {
     pub through: Offset,
     /// Each of them.
     pub windows: Vec<WindowState>,
+    /// What bounds the future for them.
+    pub horizon: Horizon,
     /// Measured lateness ([`crate::core::lateness`]), in its own form.
     pub lateness: Vec<u8>,
 }

@@ -19,6 +19,7 @@
 pub mod aggregate;
 pub mod assign;
 pub mod checkpoint;
+pub mod entry;
 pub mod glob;
 pub mod latest;
 mod line;

@@ -65,6 +65,43 @@ async fn t_03_steps_of_the_clock_in_an_outage_stop_and_hurry_nothing() {
     assert!(last - first < 60_000_000_000, "the clock that they are paced by was not set");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn t_03_windows_go_on_closing_after_steps_back_and_forward() {
+    let test = "t_03_windows_go_on_closing_after_steps_back_and_forward";
+    let Some(mut gateway) = Gateway::new(test, "hold_unsynchronized = \"0s\"").await else {
+        return;
+    };
+    gateway.add_simulated("plc", RATE_PER_S);
+    gateway.add_window("by-device", "in");
+    gateway.add_window("by-gateway", "plc");
+    gateway.clock.set(0, VOUCHED);
+    gateway.run();
+    gateway.wait_for_state("synchronized");
+    // The devices' own clock is right all the time, and one second goes by with
+    // each of their readings.
+    let began_ms = truth_ns() / 1_000_000_000 * 1_000;
+    gateway.send_at(0, began_ms);
+    gateway.send_at(1, began_ms + 1_000);
+    let closed = |log: &Log| seen(log, "windows/by-device").len();
+    gateway.wait(|log| closed(log) == 1).await;
+    let steps = [(-2 * HOUR_NS, "back"), (22 * HOUR_NS, "forward")];
+    for (number, (offset_ns, direction)) in (2..).zip(steps) {
+        gateway.clock.set(offset_ns, SATURATED);
+        gateway.wait_for_status(direction, |status| status["clock"]["steps"][direction] == 1);
+        gateway.send_at(number, began_ms + 1_000 * number as i64);
+        gateway.wait(|log| closed(log) as u64 == number).await;
+        let hour_ns = offset_ns / HOUR_NS * HOUR_NS + began_ms * 1_000_000;
+        let is_of_this_clock = |result: &Value| (ns(&result["start"]) - hour_ns).abs() < HOUR_NS;
+        gateway.wait(|log| seen(log, "windows/by-gateway").iter().any(is_of_this_clock)).await;
+    }
+    let log = gateway.broker.log();
+    let results = seen(&log, "windows/by-device");
+    let starts: Vec<i64> = results.iter().map(|it| ns(&it["start"]) / 1_000_000).collect();
+    assert_eq!(starts, [began_ms, began_ms + 1_000, began_ms + 2_000]);
+    assert!(results.iter().all(|it| it["count"] == 1 && it["status"] == "final"), "{results:?}");
+    assert_eq!(seen(&log, "late/by-device"), Vec::<Value>::new());
+}
+
 #[expect(clippy::disallowed_methods, reason = "a deadline in real time")]
 fn now() -> Instant {
     Instant::now()

@@ -5,7 +5,7 @@ use super::*;
 use crate::core::reading::{Series, Stamp};
 use crate::core::time::TimebaseId;
 use crate::core::window::operator::Input as Given;
-use crate::core::window::{Millis, Number, aggregate, glob};
+use crate::core::window::{Millis, aggregate, entry, glob};
 
 /// Series whose match is remembered, for each window.
 const MATCHES_MAX: usize = 16 * 1024;
@@ -148,7 +148,7 @@ impl Slot {
             }
             _ => self.timebase(stamp, out),
         };
-        let Some(value) = number(record) else { return };
+        let Some(value) = entry::number(&record.value) else { return };
         let given = Given {
             source: record.source.clone(),
             series: Arc::clone(&record.series),
@@ -161,17 +161,5 @@ impl Slot {
             moves_watermark,
         };
         self.operator.reading(&given, out);
-    }
-}
-
-/// The number that a value is to a window; text and composites have none.
-fn number(record: &Record) -> Option<Number> {
-    use crate::core::reading::Value;
-    match &record.value {
-        Value::F64(real) => real.is_finite().then_some(Number::Real(*real)),
-        Value::I64(integer) => Some(Number::Int(i128::from(*integer))),
-        Value::U64(integer) => Some(Number::Int(i128::from(*integer))),
-        Value::Bool(is_true) => Some(Number::Int(i128::from(*is_true))),
-        Value::Text(_) | Value::Composite(_) => None,
     }
 }
