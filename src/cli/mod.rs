@@ -13,6 +13,7 @@ mod clock;
 mod control;
 #[cfg(feature = "demo")]
 pub mod demo;
+mod digits;
 mod journal;
 mod lateness;
 mod logging;

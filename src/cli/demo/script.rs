@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::super::digits::grouped;
 use super::broker;
 use super::cable::Cable;
 use super::proof::{self, Produced, Proof};
 use super::subscriber::Subscriber;
-use super::view::{Snapshot, View, grouped};
+use super::view::{Snapshot, View};
 use super::{Plan, config};
 use crate::core::time::MonoTime;
 use crate::exit::{Exit, Failure};

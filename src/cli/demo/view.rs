@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 
+use super::super::digits::grouped;
 use super::proof::{Proof, Tally, is_window};
 use crate::cli::print;
 use crate::exit::Failure;
@@ -206,19 +207,6 @@ fn bar(part: f64, whole: f64) -> String {
     let share = if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
     let full = (share * BAR_CELLS as f64).round() as usize;
     "#".repeat(full) + &".".repeat(BAR_CELLS - full)
-}
-
-/// With a comma between thousands.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 fn bytes(count: u64) -> String {

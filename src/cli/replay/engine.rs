@@ -83,14 +83,14 @@ pub(super) fn run(
         }
         if let Some((by, part)) = &pushed
             && part.contains(place)
-            && reading.is_device
+            && reading.is_device()
         {
             let input = &reading.input;
             let sample = Sample { at: input.sample.at + *by, ..input.sample };
             let ahead = Input { sample, moves_watermark: false, ..input.clone() };
-            run.give(reading, &ahead, reading.flags.with(Flags::FUTURE));
+            run.give(reading, &ahead, reading.stamp.flags.with(Flags::FUTURE));
         }
-        run.give(reading, &reading.input, reading.flags);
+        run.give(reading, &reading.input, reading.stamp.flags);
     }
     run.end()
 }
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
 
     fn give(&mut self, reading: &Traced, input: &Input, flags: Flags) {
         if !reading.enters(flags) {
-            self.outcome.kept_out += u64::from(flags != reading.flags);
+            self.outcome.kept_out += u64::from(flags != reading.stamp.flags);
             return;
         }
         for window in &self.trace.routes[reading.route] {

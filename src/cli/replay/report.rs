@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::super::digits::grouped;
 use super::disorder::Disorder;
 use super::engine::{Difference, Key, Outcome, Word};
 use super::trace::Trace;
@@ -251,19 +252,6 @@ fn numbers(word: &Word) -> String {
             Some(Number::Real(real)) => write!(text, ", {name} {real}"),
             None => write!(text, ", {name} undefined"),
         };
-    }
-    text
-}
-
-/// With a comma between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
     }
     text
 }

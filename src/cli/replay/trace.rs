@@ -10,12 +10,12 @@ use serde::Deserialize;
 
 use super::report::SHOWN_MAX;
 use crate::config::{Config, Pointer, SourceMap, TimeUnit};
-use crate::core::clock::{ClockSettings, ClockState};
-use crate::core::id::{Offset, Seq, SourceId};
+use crate::core::clock::{ClockSettings, ClockSource, ClockState};
+use crate::core::id::{BootId, Offset, Seq, SourceId};
 use crate::core::limits::LINE_BYTES_MAX;
-use crate::core::reading::{Entry, Flags, Origin, Quality, Reading, Series, Value};
-use crate::core::stamp::is_plausible;
-use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId};
+use crate::core::reading::{Entry, Flags, Origin, Quality, Reading, Series, Stamp, Value};
+use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
+use crate::core::window::entry::{Horizon, may_enter, number};
 use crate::core::window::{Input, Number, Sample, WindowSpec, glob};
 use crate::exit::{Exit, Failure};
 use crate::shell::lock;
@@ -52,32 +52,48 @@ pub(super) struct Trace {
 #[derive(Debug)]
 pub(super) struct Traced {
     pub(super) input: Input,
-    pub(super) flags: Flags,
-    pub(super) is_device: bool,
+    pub(super) stamp: Stamp,
     pub(super) route: usize,
 }
 
 impl Traced {
-    /// Whether a reading with these flags enters windows: the rule of the agent.
-    /// A gateway's stamp from before this programme was made does not.
+    /// Whether it would enter windows with these flags, by the rule of the agent.
     pub(super) fn enters(&self, flags: Flags) -> bool {
-        match self.is_device {
-            true => is_plausible(flags),
-            false => self.input.sample.at.unix_ns() >= ClockSettings::DEFAULT.floor_ns,
-        }
+        may_enter(&Stamp { flags, ..self.stamp }, ClockSettings::DEFAULT.floor_ns)
+    }
+
+    pub(super) fn is_device(&self) -> bool {
+        is_by_device(&self.stamp)
     }
 }
 
 /// What is known of a reading beside what a source gives.
 struct Known {
     source: SourceId,
-    at: EventTime,
-    ingest: IngestTime,
-    flags: Flags,
-    is_device: bool,
-    state: ClockState,
-    max_error: Option<MaxError>,
-    timebase: TimebaseId,
+    stamp: Stamp,
+}
+
+fn is_by_device(stamp: &Stamp) -> bool {
+    matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected)
+}
+
+/// The stamp of a line, which says less than the journal does: one clock, and
+/// nothing of its crystal.
+fn stamp_of_line(at: EventTime, ingest: IngestTime, origin: Origin, flags: Flags) -> Stamp {
+    Stamp {
+        event_time: at,
+        ingest_time: ingest,
+        uptime: Uptime::default(),
+        boot: BootId::default(),
+        origin,
+        clock: ClockSource::Unknown,
+        state: ClockState::Synchronized,
+        max_error: None,
+        timebase: TimebaseId(0),
+        first_event_time: None,
+        utc_offset_s: None,
+        flags,
+    }
 }
 
 /// A line as the uplink sends it, as far as it matters here.
@@ -116,6 +132,7 @@ pub(super) struct Loader<'a> {
     config: &'a Config,
     trace: Trace,
     known_routes: BTreeMap<(SourceId, Arc<Series>), usize>,
+    horizon: Horizon,
     /// Names of exported readings that have come.
     seen: BTreeSet<(String, String, String, u64)>,
     exported: JsonParser,
@@ -130,6 +147,7 @@ impl<'a> Loader<'a> {
             config,
             trace: Trace { sources, ..Trace::default() },
             known_routes: BTreeMap::new(),
+            horizon: Horizon::default(),
             seen: BTreeSet::new(),
             exported: JsonParser::with_map(map),
         }
@@ -158,17 +176,7 @@ impl<'a> Loader<'a> {
                 return;
             };
             let stamp = record.stamp;
-            let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
-            let known = Known {
-                source: record.source,
-                at: stamp.event_time,
-                ingest: stamp.ingest_time,
-                flags: stamp.flags,
-                is_device,
-                state: stamp.state,
-                max_error: stamp.max_error,
-                timebase: if is_device { TimebaseId(0) } else { stamp.timebase },
-            };
+            let known = Known { source: record.source, stamp };
             self.push(&known, record.series, &record.value, record.quality, false);
         })
         .map_err(|error| {
@@ -242,16 +250,9 @@ impl<'a> Loader<'a> {
         }
         for Reading { series, value, quality, device_time, .. } in readings {
             let Some(time) = device_time else { continue };
-            let known = Known {
-                source: source.clone(),
-                at: time.at,
-                ingest: IngestTime::from_unix_ns(time.at.unix_ns()),
-                flags: time.flags,
-                is_device: true,
-                state: ClockState::Synchronized,
-                max_error: None,
-                timebase: TimebaseId(0),
-            };
+            let ingest = IngestTime::from_unix_ns(time.at.unix_ns());
+            let stamp = stamp_of_line(time.at, ingest, Origin::Device, time.flags);
+            let known = Known { source: source.clone(), stamp };
             self.push(&known, series, &value, quality, *is_anonymous);
         }
         Ok(())
@@ -279,25 +280,25 @@ impl<'a> Loader<'a> {
         let ingest = line.ingest_time.as_deref();
         let ingest = ingest.map(|text| parse_text(text, TimeUnit::Auto));
         let ingest = ingest.transpose().map_err(|fault| fault.to_string())?;
-        let is_device = matches!(line.time.origin.as_str(), "device" | "device_corrected");
+        let origin = match line.time.origin.as_str() {
+            "device" => Origin::Device,
+            "device_corrected" => Origin::DeviceCorrected,
+            "restamped" => Origin::Restamped,
+            _ => Origin::Gateway,
+        };
         let states = [ClockState::Synchronized, ClockState::Holdover, ClockState::Stepped];
         let state = states.into_iter().find(|state| state.as_str() == line.time.state);
         for Reading { series, value, quality, device_time, .. } in readings {
             let Some(time) = device_time else { continue };
             let ingest = ingest.map_or(time.at, |time| time.at).unix_ns();
-            let known = Known {
-                source: SourceId::new(&line.source),
-                at: time.at,
-                ingest: IngestTime::from_unix_ns(ingest),
-                flags,
-                is_device,
+            let error_us = line.time.max_error_us;
+            let stamp = Stamp {
                 state: state.unwrap_or_default(),
-                max_error: line
-                    .time
-                    .max_error_us
-                    .map(|us| MaxError::from_ns(us.saturating_mul(1_000))),
-                timebase: TimebaseId(if is_device { 0 } else { line.time.timebase }),
+                max_error: error_us.map(|us| MaxError::from_ns(us.saturating_mul(1_000))),
+                timebase: TimebaseId(line.time.timebase),
+                ..stamp_of_line(time.at, IngestTime::from_unix_ns(ingest), origin, flags)
             };
+            let known = Known { source: SourceId::new(&line.source), stamp };
             self.push(&known, series, &value, quality, false);
         }
         Ok(())
@@ -321,33 +322,31 @@ impl<'a> Loader<'a> {
         });
         let route = self.route(&known.source, &series, is_anonymous);
         let seq = Seq(self.trace.readings.len() as u64 + 1);
+        let (stamp, is_device) = (known.stamp, is_by_device(&known.stamp));
+        let moves_watermark = self.moves_watermark(known);
         self.trace.readings.push(Traced {
             input: Input {
                 source: known.source.clone(),
                 series,
                 // The place in the trace decides between readings of one instant.
-                sample: Sample { at: known.at, seq, value },
+                sample: Sample { at: stamp.event_time, seq, value },
                 quality,
-                state: known.state,
-                max_error: known.max_error,
-                timebase: known.timebase,
-                ingest: known.ingest,
-                moves_watermark: self.moves_watermark(known),
+                state: stamp.state,
+                max_error: stamp.max_error,
+                timebase: if is_device { TimebaseId(0) } else { stamp.timebase },
+                ingest: stamp.ingest_time,
+                moves_watermark,
             },
-            flags: known.flags,
-            is_device: known.is_device,
+            stamp,
             route,
         });
     }
 
-    /// The rule of the agent.
-    fn moves_watermark(&self, known: &Known) -> bool {
+    /// By the rule of the agent.
+    fn moves_watermark(&mut self, known: &Known) -> bool {
         let own = self.config.sources.iter().find(|own| own.name == known.source.as_str());
         let limit = own.map_or(FUTURE_LIMIT, |own| Span::from_std(own.time.future_limit));
-        let is_ahead = known.ingest.lag_behind(known.at).ns() < -limit.ns();
-        let floor_ns = ClockSettings::DEFAULT.floor_ns;
-        let is_bounded = known.state.is_trusted() || known.ingest.unix_ns() >= floor_ns;
-        is_plausible(known.flags) && is_bounded && !is_ahead
+        self.horizon.moves_watermark(&known.stamp, limit, ClockSettings::DEFAULT.floor_ns)
     }
 
     fn route(&mut self, source: &SourceId, series: &Arc<Series>, is_anonymous: bool) -> usize {
@@ -370,16 +369,5 @@ impl<'a> Loader<'a> {
         let route = self.trace.routes.len() - 1;
         self.known_routes.insert(key, route);
         route
-    }
-}
-
-/// The number that a value is to a window; text and composites have none.
-fn number(value: &Value) -> Option<Number> {
-    match value {
-        Value::F64(real) => real.is_finite().then_some(Number::Real(*real)),
-        Value::I64(integer) => Some(Number::Int(i128::from(*integer))),
-        Value::U64(integer) => Some(Number::Int(i128::from(*integer))),
-        Value::Bool(is_true) => Some(Number::Int(i128::from(*is_true))),
-        Value::Text(_) | Value::Composite(_) => None,
     }
 }

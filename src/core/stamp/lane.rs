@@ -1,5 +1,7 @@
-//! What a stamp is worth to event time on site: which readings move a watermark,
-//! and where the others go.
+//! What a stamp is worth to the event time of a consumer upstream, by the strict
+//! rule: which readings move a watermark, and where the others go. The windows on
+//! site ask for less, so that devices whose own error nobody states move them too
+//! ([`crate::core::window::entry`]).
 //!
 //! One stamp in the future must not close every window, and a clock that is
 //! wrong must not make the readings of right ones late. So a watermark is moved
@@ -13,7 +15,7 @@ use crate::core::time::{EventTime, IngestTime, MaxError, Span};
 /// A reading known less well than this moves no watermark.
 pub const ERROR_MAX: MaxError = MaxError::from_ns(1_000_000_000);
 
-/// Where a reading goes on site.
+/// Where a reading goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// It is judged and moves the watermark.

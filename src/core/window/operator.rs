@@ -223,18 +223,6 @@ impl Operator {
         self.waiting.retain(|waiting| !sources.contains(waiting));
     }
 
-    /// A source that stamps in several timebases is silent in one of them.
-    pub fn source_idle_in(
-        &mut self,
-        source: &SourceId,
-        timebase: TimebaseId,
-        out: &mut Vec<Output>,
-    ) {
-        if let Ok(index) = self.lanes.binary_search_by_key(&timebase, |lane| lane.timebase) {
-            self.lanes[index].idle(&self.plan, std::slice::from_ref(source), out);
-        }
-    }
-
     /// A watermark from outside, for readings that devices stamped.
     pub fn watermark(&mut self, at: Millis, out: &mut Vec<Output>) {
         let index = self.lane(TimebaseId(0));
