@@ -100,6 +100,7 @@ async fn t_03_windows_go_on_closing_after_steps_back_and_forward() {
     assert_eq!(starts, [began_ms, began_ms + 1_000, began_ms + 2_000]);
     assert!(results.iter().all(|it| it["count"] == 1 && it["status"] == "final"), "{results:?}");
     assert_eq!(seen(&log, "late/by-device"), Vec::<Value>::new());
+    assert_eq!(log.connects.len(), 1, "no keep-alive runs by the wall clock");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a deadline in real time")]
