@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
-use crate::http::status::Source;
+use crate::http::status::{Source, Uplink};
 use crate::http::windows::Window;
 use crate::shell::Report;
 
@@ -41,25 +41,15 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
 /// For people. Writing to a string does not fail.
 fn text(report: &Report) -> String {
     let mut out = String::new();
-    let Report { gateway, version, epoch, journal, uplink, clock, .. } = report;
+    let Report { gateway, version, epoch, journal, clock, .. } = report;
     let _ = writeln!(out, "gateway   {gateway} (tidegate {version}, epoch {epoch})");
     let _ = writeln!(out, "at        {}, up for {:.0} s", report.at, report.uptime_s);
     for trouble in &report.degraded {
         let _ = writeln!(out, "TROUBLE   {}", trouble.detail);
     }
-    let for_s = uplink.for_s.map_or(String::new(), |s| format!(" for {s:.0} s"));
-    let _ = writeln!(out, "uplink    {} {}{for_s}", uplink.name, uplink.state);
-    let _ = writeln!(
-        out,
-        "          {} in flight, {:.0} acknowledged/s, {}",
-        uplink.inflight,
-        uplink.acknowledged_per_s,
-        match uplink.drain_eta_s {
-            _ if uplink.backlog == 0 => "nothing waits".to_owned(),
-            Some(eta) => format!("{} wait, gone in {eta:.0} s", uplink.backlog),
-            None => format!("{} wait", uplink.backlog),
-        }
-    );
+    for one in &report.uplinks {
+        out += &uplink(one);
+    }
     let _ = writeln!(
         out,
         "journal   {} readings, {} of {} bytes, {} segments, {} bytes free on disk",
@@ -80,6 +70,24 @@ fn text(report: &Report) -> String {
         let _ = writeln!(out, "window    {}", window(one));
     }
     out
+}
+
+fn uplink(one: &Uplink) -> String {
+    let for_s = one.for_s.map_or(String::new(), |s| format!(" for {s:.0} s"));
+    let waits = match one.drain_eta_s {
+        _ if one.backlog == 0 => "nothing waits".to_owned(),
+        Some(eta) => format!("{} wait, gone in {eta:.0} s", one.backlog),
+        None => format!("{} wait", one.backlog),
+    };
+    let lane = match one.backfill {
+        0 => String::new(),
+        backfill => format!(" ({backfill} of them beside live readings)"),
+    };
+    let Uplink { name, state, inflight, acknowledged_per_s, .. } = one;
+    format!(
+        "uplink    {name} {state}{for_s}\n          {inflight} in flight, \
+         {acknowledged_per_s:.0} acknowledged/s, {waits}{lane}\n"
+    )
 }
 
 /// The books of a source of readings, or of a window's results.

@@ -7,25 +7,25 @@ use std::time::Duration;
 use super::file::{Book, Section, Wrong};
 use super::time::source_time;
 use super::{
-    Address, Clock, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems,
-    Protocol, Simulate, Source, SourceKind, SourceMap, TimeUnit, Uplink, UplinkFormat,
+    Address, Clock, Config, Gateway, Http, Journal, LogFormat, Pointer, Problems, Simulate, Source,
+    SourceKind, SourceMap, TimeUnit,
 };
-use super::{output, value, window};
+use super::{output, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const KIB: u64 = 1 << 10;
+pub(super) const MIB: u64 = 1 << 20;
+pub(super) const GIB: u64 = 1 << 30;
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-const fn ms(ms: u64) -> Duration {
+pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-const fn secs(s: u64) -> Duration {
+pub(super) const fn secs(s: u64) -> Duration {
     Duration::from_secs(s)
 }
 
@@ -50,17 +50,7 @@ fn whole(root: &Section<'_>) -> Option<Config> {
     let clock = clock(root.table("clock"));
     let journal = journal(root.table("journal"));
     let id = gateway.as_ref().map_or("", |gateway| gateway.id.as_str());
-    let mut uplinks = root.tables("uplink").into_iter();
-    let uplink = match uplinks.next() {
-        Some(section) => uplink(section, id),
-        None => {
-            root.problem("uplink", "missing", "write [[uplink]] with the broker's url");
-            None
-        }
-    };
-    for second in uplinks {
-        second.problem("name", "a second uplink is not supported", "leave one [[uplink]]");
-    }
+    let uplinks = uplink::uplinks(root, id);
     let sources = sources(root);
     // Names count even where the rest of their section is wrong.
     let names = |key| root.names_of(key);
@@ -72,7 +62,7 @@ fn whole(root: &Section<'_>) -> Option<Config> {
         gateway: gateway?,
         clock,
         journal,
-        uplink: uplink?,
+        uplinks: uplinks?,
         sources: sources?,
         windows: windows?,
         outputs: outputs?,
@@ -156,85 +146,6 @@ fn journal(section: Section<'_>) -> Journal {
     }
     section.refuse_unknown();
     journal
-}
-
-fn uplink(section: Section<'_>, gateway: &str) -> Option<Uplink> {
-    let protocols = [("5", Protocol::V5), ("3.1.1", Protocol::V311)];
-    let formats = [("json", UplinkFormat::Json)];
-    let topic = "tidegate/{gateway}/readings/{source}".to_owned();
-    let inflight = value::integer(1..=limits::INFLIGHT_MAX as u64);
-    let keep_alive = section.read("keep_alive", secs(30), whole_seconds);
-    let patience = keep_alive.saturating_mul(2).max(secs(30));
-    let url: Option<MqttUrl> =
-        section.require("url", "\"mqtts://broker.example:8883\"", value::mqtt_url);
-    let uplink = Uplink {
-        name: section.read("name", "main".to_owned(), value::name),
-        url: url.unwrap_or(MqttUrl { is_tls: true, host: String::new(), port: 0 }),
-        protocol: section.read("protocol", Protocol::V5, value::one_of(&protocols)),
-        client_id: section.read("client_id", format!("tidegate-{gateway}"), client_id),
-        username: section.read("username", None, |v| {
-            value::text(v).map(|name| Some(name).filter(|name| !name.is_empty()))
-        }),
-        password_file: section.read("password_file", None, value::optional_path),
-        ca_file: section.read("ca_file", None, value::optional_path),
-        cert_file: section.read("cert_file", None, value::optional_path),
-        key_file: section.read("key_file", None, value::optional_path),
-        keep_alive,
-        inflight_max: section.read("inflight_max", 100, inflight) as usize,
-        ack_timeout: section.read("ack_timeout", patience, value::duration(secs(1)..=HOUR)),
-        max_payload: section.read("max_payload", 128 * KIB, value::size(KIB..=16 * MIB)),
-        format: section.read("format", UplinkFormat::Json, value::one_of(&formats)),
-        topic: section.read("topic", topic, value::topic),
-        frontier_interval: section.read(
-            "frontier_interval",
-            secs(5),
-            value::duration(ms(100)..=HOUR),
-        ),
-        reconnect_min: section.read("reconnect_min", secs(1), value::duration(ms(10)..=HOUR)),
-        reconnect_max: section.read("reconnect_max", secs(60), value::duration(ms(10)..=HOUR)),
-    };
-    agree(&section, &uplink, url_is_plain(&section, &uplink));
-    section.refuse_unknown();
-    Some(uplink)
-}
-
-fn url_is_plain(section: &Section<'_>, uplink: &Uplink) -> bool {
-    section.has("url") && !uplink.url.is_tls
-}
-
-/// Keys of an uplink that must agree with each other.
-fn agree(section: &Section<'_>, uplink: &Uplink, is_plain: bool) {
-    if uplink.reconnect_max < uplink.reconnect_min {
-        section.problem("reconnect_max", "is less than reconnect_min", "raise it");
-    }
-    if uplink.password_file.is_some() && uplink.username.is_none() {
-        section.problem("password_file", "is set without a user name", "write username too");
-    }
-    match (&uplink.cert_file, &uplink.key_file) {
-        (Some(_), None) => section.problem("cert_file", "is set without key_file", "write both"),
-        (None, Some(_)) => section.problem("key_file", "is set without cert_file", "write both"),
-        _ => {}
-    }
-    let files = [("ca_file", &uplink.ca_file), ("cert_file", &uplink.cert_file)];
-    for (key, _) in files.iter().filter(|(_, file)| is_plain && file.is_some()) {
-        section.problem(key, "has no use without TLS", "write the url with mqtts://");
-    }
-}
-
-fn whole_seconds(value: &toml::de::DeValue<'_>) -> Result<Duration, Wrong> {
-    let length = value::duration(secs(5)..=secs(65_535))(value)?;
-    if length.subsec_nanos() == 0 {
-        return Ok(length);
-    }
-    Err(Wrong::new("is not a whole number of seconds", "MQTT knows no smaller unit here"))
-}
-
-fn client_id(value: &toml::de::DeValue<'_>) -> Result<String, Wrong> {
-    let id = value::text(value)?;
-    if (1..=256).contains(&id.len()) && !id.chars().any(char::is_control) {
-        return Ok(id);
-    }
-    Err(Wrong::new("is no client identifier", "use 1 to 256 bytes, no control characters"))
 }
 
 fn sources(root: &Section<'_>) -> Option<Vec<Source>> {

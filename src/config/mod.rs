@@ -10,6 +10,7 @@ mod print;
 #[cfg(test)]
 mod tests;
 mod time;
+mod uplink;
 mod value;
 mod window;
 
@@ -27,6 +28,7 @@ use crate::core::window::WindowSpec;
 
 pub use output::{Output, OutputKind};
 pub use time::SourceTime;
+pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,8 +39,8 @@ pub struct Config {
     pub clock: Clock,
     /// The journal.
     pub journal: Journal,
-    /// The way up.
-    pub uplink: Uplink,
+    /// The ways up, at least one.
+    pub uplinks: Vec<Uplink>,
     /// Where readings come from.
     pub sources: Vec<Source>,
     /// What is computed on site.
@@ -108,85 +110,6 @@ pub struct Journal {
     pub when_full: WhenFull,
     /// Bytes of one segment.
     pub segment_bytes: u64,
-}
-
-/// `[[uplink]]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Uplink {
-    /// Its name in status and metrics.
-    pub name: String,
-    /// The broker.
-    pub url: MqttUrl,
-    /// The version of MQTT.
-    pub protocol: Protocol,
-    /// The MQTT client identifier.
-    pub client_id: String,
-    /// The user name, if the broker wants one.
-    pub username: Option<String>,
-    /// The file that holds the password, if the broker wants one.
-    pub password_file: Option<PathBuf>,
-    /// The file of trusted certificates, if not those of the system.
-    pub ca_file: Option<PathBuf>,
-    /// Our certificate, if the broker wants one. Never without `key_file`.
-    pub cert_file: Option<PathBuf>,
-    /// Its key. Never without `cert_file`.
-    pub key_file: Option<PathBuf>,
-    /// MQTT keep-alive, whole seconds.
-    pub keep_alive: Duration,
-    /// Publishes without PUBACK, at most.
-    pub inflight_max: usize,
-    /// How long a publish may wait for its PUBACK.
-    pub ack_timeout: Duration,
-    /// Largest payload that is sent, in bytes; larger readings are set aside.
-    pub max_payload: u64,
-    /// What payloads look like.
-    pub format: UplinkFormat,
-    /// The topic template of readings.
-    pub topic: String,
-    /// Least time between two delivery frontiers of one source.
-    pub frontier_interval: Duration,
-    /// First wait between two attempts to connect.
-    pub reconnect_min: Duration,
-    /// Greatest wait between two attempts to connect.
-    pub reconnect_max: Duration,
-}
-
-/// Where the broker is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MqttUrl {
-    /// `mqtts`.
-    pub is_tls: bool,
-    /// Host name or address, without brackets.
-    pub host: String,
-    /// Port; 1883 or 8883 unless written.
-    pub port: u16,
-}
-
-impl fmt::Display for MqttUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_tls { "mqtts" } else { "mqtt" };
-        let Self { host, port, .. } = self;
-        match host.contains(':') {
-            true => write!(f, "{scheme}://[{host}]:{port}"),
-            false => write!(f, "{scheme}://{host}:{port}"),
-        }
-    }
-}
-
-/// A version of MQTT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// MQTT 5.
-    V5,
-    /// MQTT 3.1.1.
-    V311,
-}
-
-/// What payloads look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UplinkFormat {
-    /// One JSON object a reading.
-    Json,
 }
 
 /// `[[source]]`.
@@ -439,17 +362,13 @@ impl Config {
     /// What the agent needs to know of it.
     pub fn agent_settings(&self) -> Settings {
         let source = |source: &Source| (SourceId::new(&source.name), source.time.settings());
-        let Uplink { reconnect_min, reconnect_max, .. } = self.uplink;
         Settings {
             commit_interval: Span::from_std(self.journal.commit_interval),
             commit_bytes: usize::try_from(self.journal.commit_bytes).unwrap_or(usize::MAX),
             quota_bytes: self.journal.max_bytes,
             reserve_bytes: self.journal.reserve_free,
             when_full: self.journal.when_full,
-            inflight_max: self.uplink.inflight_max,
-            ack_timeout: Span::from_std(self.uplink.ack_timeout),
-            backoff: (Span::from_std(reconnect_min), Span::from_std(reconnect_max)),
-            frontier_interval: Span::from_std(self.uplink.frontier_interval),
+            uplinks: self.uplinks.iter().map(Uplink::settings).collect(),
             windows: self.windows.iter().cloned().map(Arc::new).collect(),
             clock: self.clock.settings(),
             sources: self.sources.iter().map(source).collect(),

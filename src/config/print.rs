@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Clock, Config, LogFormat, Protocol, Source, SourceKind, SourceTime, TimeUnit, Uplink,
-    UplinkFormat, output, window,
+    Clock, Config, LogFormat, Source, SourceKind, SourceTime, TimeUnit, output, uplink, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -42,11 +41,11 @@ impl Page {
         self.raw(key, format!("[{}]", texts.join(", ")));
     }
 
-    fn duration(&mut self, key: &str, length: std::time::Duration) {
+    pub(super) fn duration(&mut self, key: &str, length: std::time::Duration) {
         self.text(key, &duration_text(length));
     }
 
-    fn size(&mut self, key: &str, bytes: u64) {
+    pub(super) fn size(&mut self, key: &str, bytes: u64) {
         self.text(key, &size_text(bytes));
     }
 }
@@ -79,7 +78,9 @@ pub(super) fn print(config: &Config) -> String {
     page.text("when_full", when_full);
     page.size("segment_bytes", config.journal.segment_bytes);
 
-    uplink(&mut page, &config.uplink);
+    for one in &config.uplinks {
+        uplink::print(&mut page, one);
+    }
     for one in &config.sources {
         source(&mut page, one);
     }
@@ -109,35 +110,6 @@ fn clock(page: &mut Page, clock: &Clock) {
     page.duration("restamp_settle", clock.restamp_settle);
     page.raw("max_drift_ppm", clock.max_drift_ppm);
     page.text("chrony_address", &clock.chrony_address.to_string());
-}
-
-fn uplink(page: &mut Page, uplink: &Uplink) {
-    page.head("[[uplink]]");
-    page.text("name", &uplink.name);
-    page.text("url", &uplink.url.to_string());
-    let protocol = match uplink.protocol {
-        Protocol::V5 => "5",
-        Protocol::V311 => "3.1.1",
-    };
-    page.text("protocol", protocol);
-    page.text("client_id", &uplink.client_id);
-    page.text("username", uplink.username.as_deref().unwrap_or_default());
-    page.path("password_file", uplink.password_file.as_ref());
-    page.path("ca_file", uplink.ca_file.as_ref());
-    page.path("cert_file", uplink.cert_file.as_ref());
-    page.path("key_file", uplink.key_file.as_ref());
-    page.duration("keep_alive", uplink.keep_alive);
-    page.raw("inflight_max", uplink.inflight_max);
-    page.duration("ack_timeout", uplink.ack_timeout);
-    page.size("max_payload", uplink.max_payload);
-    let format = match uplink.format {
-        UplinkFormat::Json => "json",
-    };
-    page.text("format", format);
-    page.text("topic", &uplink.topic);
-    page.duration("frontier_interval", uplink.frontier_interval);
-    page.duration("reconnect_min", uplink.reconnect_min);
-    page.duration("reconnect_max", uplink.reconnect_max);
 }
 
 fn source(page: &mut Page, source: &Source) {
@@ -205,7 +177,7 @@ fn source_time(page: &mut Page, time: &SourceTime) {
 }
 
 /// The word of a meaning; each has one.
-fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
+pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
     words.iter().find(|(_, known)| *known == meaning).map_or("", |(word, _)| word)
 }
 

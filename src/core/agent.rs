@@ -9,15 +9,16 @@ use super::buffer::{Admission, Bounds, Buffer};
 use super::clock::{BootFacts, ClockModel};
 use super::connection::Connection;
 use super::forward::Forward;
-use super::id::{Epoch, Offset, PublishId, SourceId};
+use super::id::{Epoch, Offset, SourceId, UplinkId};
 use super::lateness::LatenessBook;
 use super::pending::Pending;
 use super::rangeset::RangeSet;
 use super::rate::Rate;
 use super::reading::{Entry, GapReason, GapRecord};
 use super::seam::{
-    Damage, DownCause, Effect, Input, LinkCommand, LinkEvent, LinkStatus, Meta, Missing, Notice,
-    Now, Outcome, Publish, PublishBody, Purpose, Recovered, StoreEvent,
+    Damage, DownCause, Effect, Fetched, Input, Lane, LinkCommand, LinkEvent, LinkNotice,
+    LinkStatus, LinkTerms, Meta, Missing, Notice, Now, Outcome, Publish, PublishBody, Purpose,
+    Recovered, StoreEvent,
 };
 use super::skew::SourceClock;
 use super::time::{MonoTime, Span};
@@ -31,13 +32,16 @@ pub use super::status::{LinkState, SourceStatus, Status};
 
 mod delivery;
 mod feeding;
+mod frontier;
 mod intake;
 mod report;
 mod space;
 mod timing;
+mod uplink;
 mod windows;
 
 use timing::Timing;
+use uplink::Uplink;
 use windows::Windows;
 
 /// How long acknowledgements may wait for a commit of their own.
@@ -53,8 +57,7 @@ pub struct Agent {
     lateness: LatenessBook,
     buffer: Buffer,
     pending: Pending,
-    forward: Forward,
-    connection: Connection,
+    uplinks: Vec<Uplink>,
     /// One past the last durable offset.
     durable: Offset,
     /// Entries below are given up with the commit that waits or is on its way.
@@ -66,31 +69,10 @@ pub struct Agent {
     clock: ClockModel,
     timing: Timing,
     windows: Windows,
-    drain: Option<Drain>,
     ages: Ages,
     accept_rate: Rate,
-    ack_rate: Rate,
     refused_since_full: u64,
-    stop: Option<Stop>,
-}
-
-/// A backlog being drained after the link came up.
-#[derive(Clone, Copy, Debug)]
-struct Drain {
-    since: MonoTime,
-    through: Offset,
-    sent: u64,
-}
-
-/// How far a stop has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    /// What is in flight may still be acknowledged.
-    Settling,
-    /// The last word on the status topic is in flight.
-    LastWord(PublishId),
-    /// The connection is being closed.
-    Closing,
+    is_stopping: bool,
 }
 
 impl Agent {
@@ -117,16 +99,15 @@ impl Agent {
         let (windows, lateness) =
             Windows::open(&settings, checkpoint, &meta, recovered.next, now, effects);
         let first_kept = recovered.segments.first().map_or(recovered.next, |segment| segment.first);
-        let frontier = meta.frontier.max(meta.start);
-        let done = RangeSet::new(frontier.0, meta.done.iter().map(|(first, end)| (first.0, end.0)));
+        let uplinks = Uplink::open(&settings, &meta, now);
+        let names: Vec<_> = uplinks.iter().map(Uplink::name).collect();
         let mut agent = Self {
             source_clocks: BTreeMap::new(),
-            books: Books::open(&meta, epoch),
+            books: Books::open(&meta, epoch, &names),
             lateness,
             buffer: Buffer::new(bounds, recovered.segments, recovered.disk, meta.start),
             pending: Pending::new(recovered.next),
-            forward: Forward::new(settings.inflight_max, done),
-            connection: Connection::new(settings.backoff, now.mono),
+            uplinks,
             durable: recovered.next,
             start: meta.start,
             gaps: meta.gaps.iter().cloned().collect(),
@@ -134,12 +115,10 @@ impl Agent {
             clock,
             timing,
             windows,
-            drain: None,
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
-            ack_rate: Rate::default(),
             refused_since_full: 0,
-            stop: None,
+            is_stopping: false,
             settings,
         };
         for damage in recovered.damaged {
@@ -147,7 +126,7 @@ impl Agent {
         }
         // What lies before the oldest segment that is left is gone; whatever was
         // not done with there has been written off just now.
-        agent.forward.finish(Offset(0), first_kept.min(agent.durable));
+        agent.finish_everywhere(Offset(0), first_kept.min(agent.durable));
         for source in agent.settings.sources.keys() {
             agent.books.account(source);
         }
@@ -162,10 +141,11 @@ impl Agent {
             Input::Vouched(vouch) => self.clock.vouch(vouch, now),
             Input::Readings(batch) => self.take_in(now, batch, effects),
             Input::Store(event) => self.store_answered(now, event, effects),
-            Input::Link(event) => self.link_reported(now, event, effects),
+            Input::Link(uplink, event) => self.link_reported(now, uplink, event, effects),
             Input::Disk(disk) => self.buffer.set_disk(disk),
             Input::Stop => {
-                self.stop.get_or_insert(Stop::Settling);
+                self.is_stopping = true;
+                self.uplinks.iter_mut().for_each(Uplink::begin_stop);
                 self.windows.stop(now.mono);
             }
         }
@@ -179,12 +159,12 @@ impl Agent {
         self.watch_silence(now);
         self.watch_space(now, effects);
         self.commit_if_due(now, effects);
-        self.drive_link(now, effects);
+        self.uplinks.iter_mut().for_each(|uplink| uplink.drive(now, effects));
         self.publish(now, effects);
         if let Some(fetch) = self.windows.fetch() {
             effects.push(Effect::Fetch(fetch));
         }
-        self.stop_if_settled(now, effects);
+        self.go_on_stopping(now, effects);
     }
 
     /// Whether more readings may be handed in. While false the driver leaves
@@ -206,15 +186,10 @@ impl Agent {
                 [entries, meta].into_iter().flatten().min()
             }
         };
-        let ack = self.forward.oldest_sent().filter(|_| self.connection.is_up());
-        let ack = ack.map(|sent| sent + self.settings.ack_timeout);
-        let connect = self.connection.next_deadline().filter(|_| self.stop.is_none());
-        let held = self.forward.next_deadline().filter(|_| self.connection.is_up());
+        let uplinks = self.uplinks.iter().filter_map(Uplink::next_deadline).min();
         [
             commit,
-            ack,
-            connect,
-            held,
+            uplinks,
             self.frontier_deadline(),
             self.seal_deadline(),
             self.windows.next_deadline(!self.pending.is_outstanding()),
@@ -227,12 +202,12 @@ impl Agent {
     /// After [`Input::Stop`]: everything accepted is durable and nothing is in
     /// flight any more (or the link is down).
     pub fn is_settled(&self) -> bool {
-        self.stop.is_some()
+        self.is_stopping
             && self.pending.is_empty()
             && !self.pending.is_outstanding()
             && self.unsaved_since.is_none()
             && !self.windows.is_busy()
-            && self.connection.is_stopped()
+            && self.uplinks.iter().all(Uplink::is_stopped)
     }
 
     fn store_answered(&mut self, now: &Now, event: StoreEvent, effects: &mut Vec<Effect>) {
@@ -251,22 +226,13 @@ impl Agent {
                     }));
                 }
             }
-            StoreEvent::Fetched(fetched) if fetched.purpose == Purpose::Replay => {
-                self.replayed(now, fetched, effects);
-            }
+            StoreEvent::Fetched(fetched) => self.fetched(now, fetched, effects),
             StoreEvent::Checkpointed { error } => {
                 self.windows.written(error.is_none());
                 // What it covers may go with the next commit.
                 self.unsaved_since.get_or_insert(now.mono);
                 if let Some(reason) = error {
                     effects.push(Effect::Notice(Notice::CheckpointFailed { reason }));
-                }
-            }
-            StoreEvent::Fetched(mut fetched) => {
-                if self.forward.fetched(&mut fetched) {
-                    for damage in fetched.damaged {
-                        self.write_off_damage(now, damage, effects);
-                    }
                 }
             }
             StoreEvent::Removed { id, disk } => {
@@ -276,31 +242,26 @@ impl Agent {
         }
     }
 
-    fn stop_if_settled(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        match self.stop {
-            Some(Stop::Settling) if !self.connection.is_up() => {
-                if self.connection.close(now.mono) {
-                    effects.push(Effect::Link(LinkCommand::Disconnect));
-                }
-                self.connection.stop();
-                self.stop = Some(Stop::Closing);
+    fn fetched(&mut self, now: &Now, mut fetched: Fetched, effects: &mut Vec<Effect>) {
+        let Purpose::Forward(uplink, lane) = fetched.purpose else {
+            return self.replayed(now, fetched, effects);
+        };
+        let Some(uplink) = self.uplinks.get_mut(usize::from(uplink.0)) else { return };
+        if uplink.forward.fetched(lane, &mut fetched) {
+            for damage in fetched.damaged {
+                self.write_off_damage(now, damage, effects);
             }
-            Some(Stop::Settling)
-                if self.forward.inflight() == 0 && !self.pending.is_outstanding() =>
-            {
-                let id = self.forward.send_control(now.mono);
-                self.stop = Some(Stop::LastWord(id));
-                let body = PublishBody::Status(self.link_status(now, false));
-                effects.push(Effect::Link(LinkCommand::Publish(Publish { id, body })));
-            }
-            Some(Stop::LastWord(_)) if self.forward.inflight() == 0 || !self.connection.is_up() => {
-                if self.connection.close(now.mono) {
-                    effects.push(Effect::Link(LinkCommand::Disconnect));
-                }
-                self.connection.stop();
-                self.stop = Some(Stop::Closing);
-            }
-            _ => {}
+        }
+    }
+
+    fn go_on_stopping(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        if !self.is_stopping {
+            return;
+        }
+        let is_durable = !self.pending.is_outstanding();
+        let word = is_durable.then(|| PublishBody::Status(self.link_status(now, false)));
+        for uplink in &mut self.uplinks {
+            uplink.go_on_stopping(word.clone(), now, effects);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! given with the reading that takes it and both ride in the same commit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::id::{Epoch, Seq, SourceId};
 use super::rangeset::RangeSet;
@@ -27,10 +28,8 @@ pub struct Account {
     pub refused_full: u64,
     /// Stamps flagged implausible since this process started.
     pub implausible: u64,
-    /// When the delivery frontier was last said.
-    pub frontier_said: Option<MonoTime>,
-    /// Whether it has changed since.
-    pub is_frontier_due: bool,
+    /// Counts what changes the delivery frontier.
+    pub changes: u64,
 }
 
 impl Account {
@@ -43,17 +42,24 @@ impl Account {
     }
 }
 
+/// Which numbers are done with, per numbering.
+type Handed = BTreeMap<(SourceId, Epoch), RangeSet>;
+
 /// All accounts.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
     epoch: Epoch,
     accounts: BTreeMap<SourceId, Account>,
-    handed: BTreeMap<(SourceId, Epoch), RangeSet>,
+    /// By every uplink.
+    handed: Handed,
+    /// By each uplink; empty where there is only one.
+    by_uplink: Vec<Handed>,
 }
 
 impl Books {
-    /// The books that `meta` describes, going on in `epoch`.
-    pub fn open(meta: &Meta, epoch: Epoch) -> Self {
+    /// The books that `meta` describes, going on in `epoch` with these uplinks.
+    /// One that `meta` does not know is as far as all of the others together.
+    pub fn open(meta: &Meta, epoch: Epoch, uplinks: &[Arc<str>]) -> Self {
         let mut books = Self { epoch, ..Self::default() };
         for (source, stored) in &meta.sources {
             let mut account =
@@ -61,14 +67,37 @@ impl Books {
             if epoch != meta.epoch {
                 account.meta.tail = Seq::default();
             }
-            account.is_frontier_due = true;
+            account.changes = 1;
             books.accounts.insert(source.clone(), account);
         }
-        for (key, set) in &meta.handed {
-            let ranges = set.ranges.iter().map(|(first, last)| (first.0, last.0 + 1));
-            books.handed.insert(key.clone(), RangeSet::new(set.through.0 + 1, ranges));
+        books.handed = opened(&meta.handed);
+        let kept = uplinks.iter().map(|name| meta.uplinks.get(name).map(|one| opened(&one.handed)));
+        books.by_uplink = kept.map(|one| one.unwrap_or_else(|| books.handed.clone())).collect();
+        books.settle_what_all_have();
+        if books.by_uplink.len() == 1 {
+            books.by_uplink.clear();
         }
         books
+    }
+
+    /// An uplink may have left the configuration: what the others have is done
+    /// with.
+    fn settle_what_all_have(&mut self) {
+        let Some((first, others)) = self.by_uplink.split_first() else { return };
+        let keys: Vec<(SourceId, Epoch)> = first.keys().cloned().collect();
+        let common = |key: &(SourceId, Epoch)| {
+            let sets = others.iter().map(|handed| handed.get(key));
+            sets.fold(first.get(key).cloned(), |all, one| Some(all?.intersection(one?)))
+        };
+        let settled: Vec<_> = keys.into_iter().filter_map(|key| Some((common(&key)?, key))).collect();
+        for (set, (source, epoch)) in settled {
+            let known = self.handed(&source, epoch);
+            let count = set.count_from(1).saturating_sub(known.count_from(1));
+            if count > 0 {
+                *known = set;
+                self.account(&source).meta.acknowledged += count;
+            }
+        }
     }
 
     /// The numbering in use.
@@ -109,13 +138,22 @@ impl Books {
         }
     }
 
-    /// The broker acknowledged a reading; false when it was done with before.
+    /// An uplink is done with a reading; see [`Books::acknowledge`] for when all
+    /// are.
+    pub fn acknowledge_at(&mut self, uplink: usize, name: (&SourceId, Epoch), seq: Seq) {
+        let Some(handed) = self.by_uplink.get_mut(uplink) else { return };
+        numbers_of(handed, name.0, name.1).insert(seq.0, seq.0 + 1);
+        self.account(name.0).changes += 1;
+    }
+
+    /// Every uplink is done with a reading, and one at least delivered it; false
+    /// when it was done with before.
     pub fn acknowledge(&mut self, source: &SourceId, epoch: Epoch, seq: Seq) -> bool {
         let is_new = self.handed(source, epoch).insert(seq.0, seq.0 + 1) == 1;
         if is_new {
             let account = self.account(source);
             account.meta.acknowledged += 1;
-            account.is_frontier_due = true;
+            account.changes += 1;
         }
         is_new
     }
@@ -132,20 +170,49 @@ impl Books {
         let set = self.handed(source, epoch);
         let absent = set.absent_in(first.0, last.0 + 1);
         let count = set.insert(first.0, last.0 + 1);
+        for handed in &mut self.by_uplink {
+            numbers_of(handed, source, epoch).insert(first.0, last.0 + 1);
+        }
         let account = self.account(source);
         if reason.is_eviction() {
             account.meta.evicted += count;
         } else {
             account.meta.lost += count;
         }
-        account.is_frontier_due = true;
+        account.changes += 1;
         absent.into_iter().map(|(start, end)| (Seq(start), Seq(end - 1))).collect()
     }
 
-    /// Every number up to here is done with.
-    pub fn through(&self, source: &SourceId, epoch: Epoch) -> Seq {
-        let set = self.handed.get(&(source.clone(), epoch));
+    /// Every number up to here is done with at an uplink.
+    pub fn through(&self, uplink: usize, source: &SourceId, epoch: Epoch) -> Seq {
+        let handed = self.by_uplink.get(uplink).unwrap_or(&self.handed);
+        let set = handed.get(&(source.clone(), epoch));
         Seq(set.map_or(0, |set| set.frontier() - 1))
+    }
+
+    /// Readings that an uplink has delivered, over all sources. Where there are
+    /// several, what was written off while it waited counts too.
+    pub fn acknowledged_at(&self, uplink: usize) -> u64 {
+        let known: u64 = self.accounts.values().map(|account| account.meta.acknowledged).sum();
+        known + self.ahead_at(uplink, |_| true)
+    }
+
+    /// Readings of a source that an uplink is done with.
+    pub fn gone_at(&self, uplink: usize, source: &SourceId) -> u64 {
+        let Some(account) = self.accounts.get(source) else { return 0 };
+        let ahead = self.ahead_at(uplink, |of| of == source);
+        account.meta.acknowledged + account.meta.evicted + account.meta.lost + ahead
+    }
+
+    /// Readings that an uplink is done with and another is not.
+    fn ahead_at(&self, uplink: usize, of: impl Fn(&SourceId) -> bool) -> u64 {
+        let sets = self.by_uplink.get(uplink).into_iter().flatten();
+        let sets = sets.filter(|((source, _), _)| of(source));
+        let ahead = sets.map(|(key, set)| {
+            let of_all = self.handed.get(key).map_or(0, |set| set.count_from(1));
+            set.count_from(1).saturating_sub(of_all)
+        });
+        ahead.sum()
     }
 
     /// Whether a number is done with.
@@ -172,9 +239,33 @@ impl Books {
         meta.handed = kept.map(|(key, set)| (key.clone(), seq_set(set))).collect();
     }
 
-    fn handed(&mut self, source: &SourceId, epoch: Epoch) -> &mut RangeSet {
-        self.handed.entry((source.clone(), epoch)).or_insert_with(|| RangeSet::new(1, []))
+    /// The part of the meta that is an uplink's own; `None` where there is only
+    /// one uplink.
+    pub fn handed_at(
+        &self,
+        uplink: usize,
+        live: impl Fn(&SourceId, Epoch) -> bool,
+    ) -> Option<BTreeMap<(SourceId, Epoch), SeqSet>> {
+        let kept = self.by_uplink.get(uplink)?.iter();
+        let kept = kept.filter(|((source, epoch), _)| *epoch == self.epoch || live(source, *epoch));
+        Some(kept.map(|(key, set)| (key.clone(), seq_set(set))).collect())
     }
+
+    fn handed(&mut self, source: &SourceId, epoch: Epoch) -> &mut RangeSet {
+        numbers_of(&mut self.handed, source, epoch)
+    }
+}
+
+fn numbers_of<'a>(handed: &'a mut Handed, source: &SourceId, epoch: Epoch) -> &'a mut RangeSet {
+    handed.entry((source.clone(), epoch)).or_insert_with(|| RangeSet::new(1, []))
+}
+
+fn opened(stored: &BTreeMap<(SourceId, Epoch), SeqSet>) -> Handed {
+    let sets = stored.iter().map(|(key, set)| {
+        let ranges = set.ranges.iter().map(|(first, last)| (first.0, last.0 + 1));
+        (key.clone(), RangeSet::new(set.through.0 + 1, ranges))
+    });
+    sets.collect()
 }
 
 fn seq_set(set: &RangeSet) -> SeqSet {
@@ -189,7 +280,7 @@ mod tests {
     #[test]
     fn every_number_is_booked_once() {
         let source = SourceId::new("plc");
-        let mut books = Books::open(&Meta::default(), Epoch { number: 1, nonce: 9 });
+        let mut books = Books::open(&Meta::default(), Epoch { number: 1, nonce: 9 }, &[]);
         let epoch = books.epoch();
         for _ in 0..10 {
             books.accept(&source);
@@ -198,13 +289,13 @@ mod tests {
         assert!(!books.acknowledge(&source, epoch, Seq(2)));
         let gone = books.write_off((&source, epoch), Seq(1), Seq(4), GapReason::Evicted);
         assert_eq!(gone, [(Seq(1), Seq(1)), (Seq(3), Seq(4))]);
-        assert_eq!(books.through(&source, epoch), Seq(4));
+        assert_eq!(books.through(0, &source, epoch), Seq(4));
         let mut meta = Meta::default();
         books.fill(&mut meta, |_, _| false);
         books.committed(&meta);
         let account = books.account(&source);
         assert_eq!((account.meta.acknowledged, account.meta.evicted, account.stored()), (1, 3, 6));
-        let again = Books::open(&meta, epoch);
+        let again = Books::open(&meta, epoch, &[]);
         assert!(again.is_done(&source, epoch, Seq(3)) && !again.is_done(&source, epoch, Seq(5)));
     }
 }

@@ -28,6 +28,10 @@ impl fmt::Display for SourceId {
     }
 }
 
+/// Which uplink: its place in the configuration, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UplinkId(pub u8);
+
 /// Position of a reading within its source: 1, 2, 3 … without holes, durable,
 /// never reused within its epoch. Zero means "none yet".
 #[derive(

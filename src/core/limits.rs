@@ -54,6 +54,16 @@ pub const FETCH_BYTES_MAX: usize = 1024 * 1024;
 /// Entries fetched and waiting to be published.
 pub const READY_ENTRIES_MAX: usize = 2 * FETCH_ENTRIES_MAX;
 
+/// Entries of a backlog that go out before all else, in journal order; a larger
+/// one becomes a lane of its own beside what is live.
+pub const BACKFILL_MIN: u64 = 1_000;
+
+/// Readings in one publish, upper end of the configuration.
+pub const BATCH_READINGS_MAX: usize = 2_000;
+
+/// Uplinks of one configuration.
+pub const UPLINKS_MAX: usize = 8;
+
 /// Publishes without PUBACK, upper end of the configuration.
 pub const INFLIGHT_MAX: usize = 10_000;
 
@@ -90,6 +100,7 @@ const _: () = assert!(LINE_BYTES_MAX.div_ceil(FRAME_BYTES_MAX) + 32 < BATCH_OPER
 const _: () = assert!(SOURCE_BATCH_MAX * TURN_INPUTS_MAX <= PENDING_ENTRIES_MAX);
 const _: () = assert!(FETCH_ENTRIES_MAX <= READY_ENTRIES_MAX);
 const _: () = assert!(FRAME_READINGS_MAX <= FETCH_ENTRIES_MAX);
+const _: () = assert!(BATCH_READINGS_MAX <= READY_ENTRIES_MAX);
 const _: () = assert!(REFUSAL_BYTES_MAX <= LINE_BYTES_MAX);
 // MQTT packet identifiers are 16 bits wide, zero excluded.
 const _: () = assert!(INFLIGHT_MAX < u16::MAX as usize);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::clock::{ClockEvent, Correction};
-use super::id::{Epoch, SourceId};
+use super::id::{Epoch, SourceId, UplinkId};
 use super::reading::GapRecord;
 use super::seam::DownCause;
 use super::time::Span;
@@ -40,68 +40,8 @@ pub enum Notice {
         /// Failed commits in between.
         attempts: u32,
     },
-    /// The uplink came up.
-    LinkUp {
-        /// How long it was down; `None` at the first connection.
-        down_for: Option<Span>,
-        /// Readings that wait.
-        backlog: u64,
-        /// The broker's word.
-        session_present: bool,
-    },
-    /// The uplink went down after having been up.
-    LinkDown {
-        /// Why.
-        reason: String,
-        /// What kind of cause.
-        cause: DownCause,
-        /// Readings that wait.
-        backlog: u64,
-    },
-    /// An attempt to connect failed.
-    ConnectFailed {
-        /// How often in a row.
-        attempts: u32,
-        /// Why.
-        reason: String,
-        /// What kind of cause.
-        cause: DownCause,
-        /// When it is tried again.
-        retry_in: Span,
-        /// Readings that wait.
-        backlog: u64,
-    },
-    /// The backlog of an outage is gone.
-    BacklogDrained {
-        /// Entries sent since the link came up.
-        sent: u64,
-        /// Since the link came up.
-        took: Span,
-    },
-    /// The broker acknowledged an entry.
-    Acknowledged {
-        /// From publish to PUBACK.
-        took: Span,
-    },
-    /// The broker refuses readings of this source; they wait and are retried.
-    SourceHeld {
-        /// The source.
-        source: SourceId,
-        /// MQTT 5 reason code.
-        code: u8,
-        /// When it is tried again.
-        retry_in: Span,
-    },
-    /// The broker takes this source again.
-    SourceReleased {
-        /// The source.
-        source: SourceId,
-    },
-    /// No PUBACK for too long: the connection is given up.
-    AckTimeout {
-        /// Age of the oldest publish.
-        oldest: Span,
-    },
+    /// Something about an uplink.
+    Link(UplinkId, LinkNotice),
     /// Readings will never arrive; a gap record says so.
     Gap(GapRecord),
     /// Disk space is short: what `when_full` does has begun.
@@ -180,6 +120,75 @@ pub enum Notice {
     },
     /// Readings that had left under a bad clock get a correction.
     Corrected(Correction),
+}
+
+/// A fact about an uplink.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkNotice {
+    /// It came up.
+    Up {
+        /// How long it was down; `None` at the first connection.
+        down_for: Option<Span>,
+        /// Entries that wait.
+        backlog: u64,
+        /// The broker's word.
+        session_present: bool,
+    },
+    /// It went down after having been up.
+    Down {
+        /// Why.
+        reason: String,
+        /// What kind of cause.
+        cause: DownCause,
+        /// Entries that wait.
+        backlog: u64,
+    },
+    /// An attempt to connect failed.
+    ConnectFailed {
+        /// How often in a row.
+        attempts: u32,
+        /// Why.
+        reason: String,
+        /// What kind of cause.
+        cause: DownCause,
+        /// When it is tried again.
+        retry_in: Span,
+        /// Entries that wait.
+        backlog: u64,
+    },
+    /// The backlog of an outage is gone.
+    BacklogDrained {
+        /// Entries sent since the link came up.
+        sent: u64,
+        /// Since the link came up.
+        took: Span,
+    },
+    /// The broker acknowledged a publish.
+    Acknowledged {
+        /// Entries in it.
+        entries: u64,
+        /// From publish to PUBACK.
+        took: Span,
+    },
+    /// The broker refuses readings of this source; they wait and are retried.
+    SourceHeld {
+        /// The source.
+        source: SourceId,
+        /// MQTT 5 reason code.
+        code: u8,
+        /// When it is tried again.
+        retry_in: Span,
+    },
+    /// The broker takes this source again.
+    SourceReleased {
+        /// The source.
+        source: SourceId,
+    },
+    /// No PUBACK for too long: the connection is given up.
+    AckTimeout {
+        /// Age of the oldest publish.
+        oldest: Span,
+    },
 }
 
 /// Which limit is reached.

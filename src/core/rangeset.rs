@@ -87,6 +87,27 @@ impl RangeSet {
         self.frontier + self.above - before
     }
 
+    /// What both have.
+    #[must_use]
+    pub fn intersection(&self, other: &RangeSet) -> RangeSet {
+        let mut both = RangeSet::new(self.frontier.min(other.frontier), []);
+        let whole = |set: &RangeSet| {
+            std::iter::once((0, set.frontier)).chain(set.ranges()).collect::<Vec<_>>()
+        };
+        let (mine, theirs) = (whole(self), whole(other));
+        let (mut i, mut j) = (0, 0);
+        while let (Some(a), Some(b)) = (mine.get(i), theirs.get(j)) {
+            both.insert(a.0.max(b.0), a.1.min(b.1));
+            if a.1 <= b.1 { i += 1 } else { j += 1 }
+        }
+        both
+    }
+
+    /// How many numbers it has, from `first` on; all below its frontier count.
+    pub fn count_from(&self, first: u64) -> u64 {
+        self.frontier.saturating_sub(first) + self.above
+    }
+
     fn range_around(&self, number: u64) -> Option<(u64, u64)> {
         let (first, end) = self.ranges.range(..=number).next_back()?;
         (number < *end).then_some((*first, *end))
@@ -115,5 +136,17 @@ mod tests {
         assert_eq!(set.insert(9, 13), 2);
         assert_eq!((set.frontier(), set.ranges_len(), set.above_frontier()), (18, 0, 0));
         assert_eq!(set.insert(5, 18), 0);
+    }
+
+    #[test]
+    fn an_intersection_has_what_both_have() {
+        let one = RangeSet::new(10, [(12, 20), (30, 40)]);
+        let other = RangeSet::new(5, [(6, 14), (18, 35), (39, 50)]);
+        let both = one.intersection(&other);
+        assert_eq!(both.frontier(), 5);
+        let ranges: Vec<_> = both.ranges().collect();
+        assert_eq!(ranges, [(6, 10), (12, 14), (18, 20), (30, 35), (39, 40)]);
+        assert_eq!(other.intersection(&one), both);
+        assert_eq!(both.count_from(1), 4 + 4 + 2 + 2 + 5 + 1);
     }
 }

@@ -419,13 +419,25 @@ impl Entry {
 impl Record {
     /// Roughly what it takes in memory, in bytes.
     pub fn weight(&self) -> usize {
+        size_of::<Entry>() + self.own_text_bytes()
+    }
+
+    /// Bytes of all its texts, names included.
+    pub fn text_bytes(&self) -> usize {
+        let series = &self.series;
+        let unit = series.unit.as_ref().map_or(0, |unit| unit.len());
+        self.own_text_bytes() + series.entity.len() + series.property.len() + unit
+    }
+
+    /// Bytes of the texts that it does not share with others of its series.
+    fn own_text_bytes(&self) -> usize {
         let text = match &self.value {
             Value::Text(text) | Value::Composite(text) => text.len(),
             _ => 0,
         };
         let detail = self.quality_detail.as_ref().map_or(0, |text| text.len());
         let id = self.id.as_ref().map_or(0, |text| text.len());
-        size_of::<Entry>() + text + detail + id
+        text + detail + id
     }
 }
 

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::clock::{Boot, ClockFacts, ClockState, Seal, SentStretch, Vouch};
-use super::id::{BootId, CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
-use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Refusal};
+use super::id::{
+    BootId, CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId, UplinkId,
+};
+use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Record, Refusal};
 use super::time::{EventTime, IngestTime, MonoTime, TimebaseId, Uptime};
 use super::window::{LateReading, WindowResult};
 
-pub use super::notice::{FullCause, Notice};
+pub use super::notice::{FullCause, LinkNotice, Notice};
 
 /// One look at the four clocks of the machine, taken once per turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +54,8 @@ pub enum Input {
     Readings(Batch),
     /// The store answers.
     Store(StoreEvent),
-    /// The uplink reports.
-    Link(LinkEvent),
+    /// An uplink reports.
+    Link(UplinkId, LinkEvent),
     /// The store thread looked at the disk.
     Disk(DiskFacts),
     /// What the machine says about its clocks.
@@ -208,12 +210,7 @@ pub struct SourceRange {
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkEvent {
     /// Connected: the broker's CONNACK was good.
-    Up {
-        /// The broker's Receive Maximum (MQTT 5); 65,535 where it names none.
-        receive_max: u16,
-        /// The broker's word; reported, never relied on.
-        session_present: bool,
-    },
+    Up(LinkTerms),
     /// The connection is gone, or an attempt failed.
     Down {
         /// Why, for people.
@@ -239,6 +236,15 @@ pub enum LinkEvent {
         /// The limit, in bytes.
         limit: u64,
     },
+}
+
+/// On which terms the broker accepted a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTerms {
+    /// The broker's Receive Maximum (MQTT 5); 65,535 where it names none.
+    pub receive_max: u16,
+    /// The broker's word; reported, never relied on.
+    pub session_present: bool,
 }
 
 /// Kinds of causes of a lost or refused connection.
@@ -267,8 +273,8 @@ pub enum Effect {
     Fetch(Fetch),
     /// Delete a segment: all of it is acknowledged, or recorded as evicted.
     Remove(SegmentId),
-    /// Something for the uplink.
-    Link(LinkCommand),
+    /// Something for an uplink.
+    Link(UplinkId, LinkCommand),
     /// Keep this checkpoint of the windows, in place of the one before. Not part
     /// of a commit: losing it costs a longer replay.
     Checkpoint(Arc<Vec<u8>>),
@@ -320,20 +326,34 @@ pub struct Meta {
     pub sources: BTreeMap<SourceId, SourceMeta>,
     /// Per numbering, which sequence numbers are done with.
     pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
+    /// By name, how far each uplink is where there are several: what is said
+    /// above is then what all of them have.
+    pub uplinks: BTreeMap<Arc<str>, UplinkMeta>,
     /// Gap records that the broker has not acknowledged, with their offsets.
     pub gaps: Vec<(Offset, GapRecord)>,
     /// Every entry below this offset has its final time, by its own stamp or by
     /// a seal.
     pub sealed: Offset,
-    /// Readings below this offset that got a better time have been given to the
-    /// windows with it.
-    pub retimed: Offset,
+    /// Half-open ranges, ascending: readings in them that got a better time have
+    /// been given to the windows with it.
+    pub retimed: Vec<(Offset, Offset)>,
     /// The boot that wrote this, and how far it had come: a later boot began
     /// after it.
     pub alive: Option<(BootId, Uptime)>,
     /// What the journal knows of clocks. Changes rarely: the store writes it
     /// only when it differs from what is there.
     pub clock: Arc<ClockLedger>,
+}
+
+/// How far one of several uplinks is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UplinkMeta {
+    /// As [`Meta::frontier`], of this uplink.
+    pub frontier: Offset,
+    /// As [`Meta::done`].
+    pub done: Vec<(Offset, Offset)>,
+    /// As [`Meta::handed`].
+    pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
 }
 
 /// What outlives a boot about its clock.
@@ -381,8 +401,8 @@ pub struct SourceMeta {
 /// Who reads the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The forwarder, for the uplink.
-    Forward,
+    /// The forwarder of an uplink, for one of its lanes.
+    Forward(UplinkId, Lane),
     /// The windows, to go on where a checkpoint left them.
     Replay,
 }
@@ -417,15 +437,38 @@ pub enum LinkCommand {
 pub struct Publish {
     /// Its number.
     pub id: PublishId,
+    /// Whether it was there before the link came up.
+    pub lane: Lane,
     /// What to say.
     pub body: PublishBody,
+}
+
+/// Whether something was committed before or after the link came up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// After: fresh. Frontiers and status too.
+    Live,
+    /// Before: the backlog.
+    Backfill,
+}
+
+impl Lane {
+    /// As the user property `lane` of a PUBLISH has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Lane::Live => "live",
+            Lane::Backfill => "backfill",
+        }
+    }
 }
 
 /// What a publish says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PublishBody {
-    /// A reading or gap record.
+    /// An entry of the journal, on its own.
     Entry(Entry),
+    /// Readings of one source and numbering, in order, that go together.
+    Batch(Vec<Record>),
     /// A delivery frontier, retained.
     Frontier(Frontier),
     /// This gateway's state, retained.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::clock::ClockSettings;
+use super::forward::ForwardSettings;
 use super::id::SourceId;
 use super::time::{EventTime, Span};
 use super::window::WindowSpec;
@@ -22,20 +23,29 @@ pub struct Settings {
     pub reserve_bytes: u64,
     /// What happens when either is reached.
     pub when_full: WhenFull,
-    /// Publishes without PUBACK, at most.
-    pub inflight_max: usize,
-    /// How long a publish may wait for its PUBACK.
-    pub ack_timeout: Span,
-    /// First and greatest wait between two attempts to connect.
-    pub backoff: (Span, Span),
-    /// Least time between two delivery frontiers of one source.
-    pub frontier_interval: Span,
+    /// The ways up: 1 to [`UPLINKS_MAX`](super::limits::UPLINKS_MAX).
+    pub uplinks: Vec<UplinkSettings>,
     /// How the clock is judged, and what waits for it.
     pub clock: ClockSettings,
     /// The windows on site.
     pub windows: Vec<Arc<WindowSpec>>,
     /// The configured sources.
     pub sources: BTreeMap<SourceId, SourceSettings>,
+}
+
+/// One way up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UplinkSettings {
+    /// Its name: what it has is kept in the journal under it.
+    pub name: Arc<str>,
+    /// How it forwards.
+    pub forward: ForwardSettings,
+    /// How long a publish may wait for its PUBACK.
+    pub ack_timeout: Span,
+    /// First and greatest wait between two attempts to connect.
+    pub backoff: (Span, Span),
+    /// Least time between two delivery frontiers of one source.
+    pub frontier_interval: Span,
 }
 
 /// What to do when the buffer is full.

@@ -1,6 +1,7 @@
 //! The agent's books and state, for status and metrics.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use super::agent::Counts;
 use super::clock::kernel::KernelVerdict;
@@ -23,8 +24,8 @@ pub struct Status {
     pub lateness: BTreeMap<SourceId, Quantiles>,
     /// Readings in the journal that are not done with.
     pub backlog: u64,
-    /// Entries in the journal that are not done with: those readings, and gap
-    /// records, corrections and clock events on their way.
+    /// Entries in the journal that are not done with, of the uplink that has the
+    /// most: those readings, and gap records, corrections and clock events.
     pub unsent: u64,
     /// Entries accepted and not yet durable.
     pub uncommitted: u64,
@@ -38,18 +39,36 @@ pub struct Status {
     pub full: Option<FullCause>,
     /// Whether commits succeed.
     pub is_committing: bool,
-    /// The uplink.
-    pub link: LinkState,
-    /// Publishes without PUBACK.
-    pub inflight: usize,
-    /// Age of the oldest of them.
-    pub oldest_inflight: Option<Span>,
-    /// Entries acknowledged per second, over the last seconds.
-    pub ack_rate: f64,
+    /// The uplinks, as configured.
+    pub uplinks: Vec<UplinkStatus>,
     /// Readings accepted per second, over the last seconds.
     pub accept_rate: f64,
     /// The windows on site, by name.
     pub windows: BTreeMap<String, WindowStatus>,
+}
+
+/// One uplink.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UplinkStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its connection.
+    pub state: LinkState,
+    /// Publishes without PUBACK.
+    pub inflight: usize,
+    /// Their bound.
+    pub inflight_max: usize,
+    /// Age of the oldest of them.
+    pub oldest_inflight: Option<Span>,
+    /// Entries acknowledged per second, over the last seconds.
+    pub ack_rate: f64,
+    /// Readings and results of the journal's books that its broker has
+    /// acknowledged, and where there are several uplinks those written off.
+    pub acknowledged: u64,
+    /// Entries of the journal that it is not done with.
+    pub backlog: u64,
+    /// Of them, those that drain on a lane of their own beside live ones.
+    pub backfill: u64,
     /// Sources whose readings the broker refuses, with its reason code.
     pub held: BTreeMap<SourceId, u8>,
 }

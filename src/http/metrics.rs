@@ -16,10 +16,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
 use super::clock::Clock;
-use super::status::Report;
+use super::status::{Report, Uplink};
 use super::stream::Tally;
 use super::windows::Window;
 use crate::core::clock::{ClockSource, ClockState};
+use crate::core::id::UplinkId;
 use crate::core::time::Span;
 use crate::core::window::{LateReason, ResultStatus};
 
@@ -56,7 +57,7 @@ type LagHistograms = Family<Labels, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    uplink: String,
+    uplinks: Vec<String>,
     accepted: Counters,
     acknowledged: Counters,
     evicted: Counters,
@@ -79,8 +80,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All metrics at zero, for an agent with the uplink of that name.
-    pub fn new(uplink: &str) -> Self {
+    /// All metrics at zero, for an agent with uplinks of those names.
+    pub fn new(uplinks: Vec<String>) -> Self {
         let mut registry = Registry::with_prefix("tidegate");
         let r = &mut registry;
         Self {
@@ -127,7 +128,7 @@ impl Metrics {
                 Family::new_with_constructor(|| Histogram::new(LAG_SECONDS)),
             ),
             registry,
-            uplink: uplink.to_owned(),
+            uplinks,
         }
     }
 
@@ -136,14 +137,14 @@ impl Metrics {
         self.commit_seconds.observe(took.as_secs_f64());
     }
 
-    /// A PUBACK came.
-    pub fn acknowledged(&self, took: Span) {
-        self.puback_seconds.get_or_create(&self.uplink_label()).observe(took.as_secs_f64());
+    /// A PUBACK came on an uplink.
+    pub fn acknowledged(&self, uplink: UplinkId, took: Span) {
+        self.puback_seconds.get_or_create(&self.label_of(uplink)).observe(took.as_secs_f64());
     }
 
-    /// The uplink came up again after an outage.
-    pub fn reconnected(&self) {
-        self.reconnects.get_or_create(&self.uplink_label()).inc();
+    /// An uplink came up again after an outage.
+    pub fn reconnected(&self, uplink: UplinkId) {
+        self.reconnects.get_or_create(&self.label_of(uplink)).inc();
     }
 
     /// A gap record stands for `count` readings of `source`.
@@ -182,27 +183,32 @@ impl Metrics {
     }
 
     fn take_over(&self, report: &Report) {
-        let uplink = self.uplink_label();
         let none = Labels::new();
         for source in &report.sources {
             store(&self.accepted, &source_label(&source.name), source.accepted);
         }
-        let acknowledged = report.sources.iter().map(|source| source.acknowledged).sum();
-        store(&self.acknowledged, &uplink, acknowledged);
         store(&self.written_bytes, &none, report.journal.written_bytes);
         set(&self.journal_bytes, &none, Some(report.journal.bytes as f64));
         set(&self.journal_readings, &none, Some(report.journal.readings as f64));
         set(&self.journal_oldest_age, &none, Some(report.journal.oldest_age_s.unwrap_or(0.0)));
-        let is_up = report.uplink.state == "up";
-        set(&self.uplink_connected, &uplink, Some(f64::from(u8::from(is_up))));
-        set(&self.uplink_inflight, &uplink, Some(report.uplink.inflight as f64));
-        set(&self.uplink_backlog, &uplink, Some(report.uplink.backlog as f64));
-        set(&self.uplink_drain_eta, &uplink, report.uplink.drain_eta_s);
+        for uplink in &report.uplinks {
+            self.take_over_uplink(uplink);
+        }
         self.clock.take_over(&report.clock);
     }
 
-    fn uplink_label(&self) -> Labels {
-        vec![("uplink", self.uplink.clone())]
+    fn take_over_uplink(&self, uplink: &Uplink) {
+        let label = uplink_label(&uplink.name);
+        let is_up = uplink.state == "up";
+        store(&self.acknowledged, &label, uplink.acknowledged);
+        set(&self.uplink_connected, &label, Some(f64::from(u8::from(is_up))));
+        set(&self.uplink_inflight, &label, Some(uplink.inflight as f64));
+        set(&self.uplink_backlog, &label, Some(uplink.backlog as f64));
+        set(&self.uplink_drain_eta, &label, uplink.drain_eta_s);
+    }
+
+    fn label_of(&self, uplink: UplinkId) -> Labels {
+        uplink_label(self.uplinks.get(usize::from(uplink.0)).map_or("", String::as_str))
     }
 }
 
@@ -359,6 +365,10 @@ fn set(gauges: &Gauges, labels: &Labels, value: Option<f64>) {
             gauges.remove(labels);
         }
     }
+}
+
+fn uplink_label(name: &str) -> Labels {
+    vec![("uplink", name.to_owned())]
 }
 
 fn source_label(source: &str) -> Labels {

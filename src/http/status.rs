@@ -11,6 +11,7 @@ use super::clock::rounded;
 use super::lateness::SourceLateness;
 pub use super::windows::Window;
 use crate::core::agent::{LinkState, SourceStatus, Status};
+use crate::core::status::UplinkStatus;
 use crate::core::id::SourceId;
 use crate::core::seam::{FullCause, Now};
 use crate::core::time::{IngestTime, MonoTime, Span};
@@ -24,16 +25,12 @@ const PUBACK_OVERDUE: Span = Span::from_secs(60);
 pub struct About {
     /// The gateway's id.
     pub gateway: String,
-    /// The uplink's name.
-    pub uplink: String,
     /// When the agent started, by both clocks.
     pub started: (MonoTime, IngestTime),
     /// `journal.max_bytes`.
     pub quota_bytes: u64,
     /// `journal.reserve_free`.
     pub reserve_bytes: u64,
-    /// `uplink.inflight_max`.
-    pub inflight_max: usize,
 }
 
 /// Everything the agent says about itself.
@@ -59,8 +56,11 @@ pub struct Report {
     pub accepted_per_s: f64,
     /// The journal.
     pub journal: Journal,
-    /// The uplink.
+    /// The first uplink.
     pub uplink: Uplink,
+    /// Every uplink, as configured.
+    #[serde(default)]
+    pub uplinks: Vec<Uplink>,
     /// The clock.
     pub clock: Clock,
     /// The books per source, by name.
@@ -113,8 +113,8 @@ pub struct Journal {
     pub is_committing: bool,
 }
 
-/// The uplink.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// An uplink.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Uplink {
     /// Its name.
     pub name: String,
@@ -134,8 +134,14 @@ pub struct Uplink {
     pub oldest_inflight_s: Option<f64>,
     /// Entries acknowledged per second, over the last seconds.
     pub acknowledged_per_s: f64,
+    /// Readings and results that its broker has acknowledged.
+    #[serde(default)]
+    pub acknowledged: u64,
     /// Entries that wait.
     pub backlog: u64,
+    /// Of them, those that drain on a lane of their own beside live ones.
+    #[serde(default)]
+    pub backfill: u64,
     /// Seconds until the backlog is gone at the present rates; `null` while it
     /// does not shrink.
     pub drain_eta_s: Option<f64>,
@@ -183,6 +189,8 @@ impl Report {
     /// The report of `status` as it stands `now`.
     pub fn new(about: &About, status: &Status, now: &Now) -> Self {
         let wall = now.wall;
+        let uplinks: Vec<Uplink> =
+            status.uplinks.iter().map(|one| uplink(status, one, now)).collect();
         Self {
             v: 1,
             gateway: about.gateway.clone(),
@@ -194,7 +202,8 @@ impl Report {
             degraded: degraded(status, now),
             accepted_per_s: rounded(status.accept_rate),
             journal: journal(about, status, wall),
-            uplink: uplink(about, status, now),
+            uplink: uplinks.first().cloned().unwrap_or_default(),
+            uplinks,
             clock: Clock::new(&status.clock),
             sources: status.sources.iter().map(|(id, books)| source(id, books, now)).collect(),
             lateness: status.lateness.iter().map(|(id, q)| SourceLateness::new(id, q)).collect(),
@@ -220,8 +229,8 @@ fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
     }
 }
 
-fn uplink(about: &About, status: &Status, now: &Now) -> Uplink {
-    let (state, since, retry_at, reason) = match &status.link {
+fn uplink(status: &Status, one: &UplinkStatus, now: &Now) -> Uplink {
+    let (state, since, retry_at, reason) = match &one.state {
         LinkState::Connecting => ("connecting", None, None, None),
         LinkState::Up { since } => ("up", Some(*since), None, None),
         LinkState::Down { since, retry_at, reason } => {
@@ -230,29 +239,31 @@ fn uplink(about: &About, status: &Status, now: &Now) -> Uplink {
         LinkState::Stopped => ("stopped", None, None, None),
     };
     Uplink {
-        name: about.uplink.clone(),
+        name: one.name.to_string(),
         state: state.to_owned(),
         for_s: since.map(|since| seconds(now.mono.since(since))),
         retry_in_s: retry_at.map(|at| seconds(at.since(now.mono))),
         reason,
-        inflight: status.inflight,
-        inflight_max: about.inflight_max,
-        oldest_inflight_s: status.oldest_inflight.map(seconds),
-        acknowledged_per_s: rounded(status.ack_rate),
-        backlog: status.backlog,
-        drain_eta_s: drain_eta(status),
-        held: status.held.iter().map(|(id, code)| held(id, *code)).collect(),
+        inflight: one.inflight,
+        inflight_max: one.inflight_max,
+        oldest_inflight_s: one.oldest_inflight.map(seconds),
+        acknowledged_per_s: rounded(one.ack_rate),
+        acknowledged: one.acknowledged,
+        backlog: one.backlog,
+        backfill: one.backfill,
+        drain_eta_s: drain_eta(status, one),
+        held: one.held.iter().map(|(id, code)| held(id, *code)).collect(),
     }
 }
 
 /// At the present rates; a backlog that does not shrink has no end.
-fn drain_eta(status: &Status) -> Option<f64> {
-    let shrinks_by = status.ack_rate - status.accept_rate;
-    let is_up = matches!(status.link, LinkState::Up { .. });
-    if status.backlog == 0 && is_up {
+fn drain_eta(status: &Status, one: &UplinkStatus) -> Option<f64> {
+    let shrinks_by = one.ack_rate - status.accept_rate;
+    let is_up = matches!(one.state, LinkState::Up { .. });
+    if one.backlog == 0 && is_up {
         Some(0.0)
     } else {
-        (is_up && shrinks_by > 0.0).then(|| rounded(status.backlog as f64 / shrinks_by))
+        (is_up && shrinks_by > 0.0).then(|| rounded(one.backlog as f64 / shrinks_by))
     }
 }
 
@@ -307,13 +318,17 @@ fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
     let mut say = |code: &str, detail: String| {
         found.push(Degraded { code: code.to_owned(), detail });
     };
-    if let LinkState::Down { since, reason, .. } = &status.link {
-        let down_s = now.mono.since(*since).as_secs_f64();
-        say("uplink_down", format!("the uplink is down for {down_s:.0} s: {reason}"));
-    }
-    if let Some(oldest) = status.oldest_inflight.filter(|age| *age > PUBACK_OVERDUE) {
-        let age_s = oldest.as_secs_f64();
-        say("puback_overdue", format!("the broker has acknowledged nothing for {age_s:.0} s"));
+    for one in &status.uplinks {
+        let name = &one.name;
+        if let LinkState::Down { since, reason, .. } = &one.state {
+            let down_s = now.mono.since(*since).as_secs_f64();
+            say("uplink_down", format!("uplink {name} is down for {down_s:.0} s: {reason}"));
+        }
+        if let Some(oldest) = one.oldest_inflight.filter(|age| *age > PUBACK_OVERDUE) {
+            let age_s = oldest.as_secs_f64();
+            let what = format!("the broker of uplink {name} acknowledges nothing for {age_s:.0} s");
+            say("puback_overdue", what);
+        }
     }
     if !status.is_committing {
         say("store_failing", "commits fail: nothing new is durable".to_owned());
@@ -321,9 +336,12 @@ fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
     if let Some(limit) = status.full {
         say("full", format!("the buffer is full ({})", full_word(limit)));
     }
-    for (id, code) in &status.held {
+    for (name, id, code) in
+        status.uplinks.iter().flat_map(|one| one.held.iter().map(|(id, code)| (&one.name, id, code)))
+    {
         let meaning = code_meaning(*code);
-        say("source_held", format!("the broker refuses {id}: {meaning} ({code:#04x})"));
+        let what = format!("the broker of uplink {name} refuses {id}: {meaning} ({code:#04x})");
+        say("source_held", what);
     }
     found
 }

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use super::error::Failure;
 use super::message::Message;
 use super::rumqtt::{self, Client, Connection, Secrets, Step, Terms};
-use super::{Settings, password, tls};
+use super::{Events, Settings, password, tls};
 use crate::core::id::PublishId;
-use crate::core::seam::{DownCause, LinkCommand, LinkEvent, Publish};
+use crate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms, Publish};
 
 /// Commands taken at one wake.
 const COMMANDS_MAX: usize = 256;
@@ -22,7 +22,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 pub(super) async fn run(
     settings: Settings,
     mut commands: mpsc::Receiver<LinkCommand>,
-    events: mpsc::Sender<LinkEvent>,
+    events: Events,
     draw: fn() -> u64,
 ) {
     while let Some(command) = commands.recv().await {
@@ -42,7 +42,7 @@ pub(super) async fn run(
 async fn connection(
     settings: &Settings,
     commands: &mut mpsc::Receiver<LinkCommand>,
-    events: &mpsc::Sender<LinkEvent>,
+    events: &Events,
 ) -> Failure {
     let secrets = match secrets(settings).await {
         Ok(secrets) => secrets,
@@ -76,7 +76,7 @@ async fn secrets(settings: &Settings) -> Result<Secrets, Failure> {
 struct Session<'a> {
     settings: &'a Settings,
     client: Client,
-    events: &'a mpsc::Sender<LinkEvent>,
+    events: &'a Events,
     /// The broker's terms, once it has accepted us.
     terms: Option<Terms>,
     /// Handed to rumqttc and not yet sent, in order.
@@ -91,7 +91,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(settings: &'a Settings, client: Client, events: &'a mpsc::Sender<LinkEvent>) -> Self {
+    fn new(settings: &'a Settings, client: Client, events: &'a Events) -> Self {
         Self {
             settings,
             client,
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let id = publish.id;
-        let mut message = Message::new(self.settings, &publish.body);
+        let mut message = Message::new(self.settings, publish.lane, &publish.body);
         message.is_retained &= terms.takes_retained;
         let size = message.payload.len() as u64;
         let limit = self.payload_limit(terms, &message);
@@ -214,7 +214,7 @@ impl<'a> Session<'a> {
         }
         self.terms = Some(terms);
         let Terms { receive_max, session_present, .. } = terms;
-        self.tell(LinkEvent::Up { receive_max, session_present }).await
+        self.tell(LinkEvent::Up(LinkTerms { receive_max, session_present })).await
     }
 
     async fn puback(&mut self, pkid: u16, code: u8) -> Result<(), Failure> {
@@ -232,7 +232,7 @@ impl<'a> Session<'a> {
     }
 
     async fn tell(&mut self, event: LinkEvent) -> Result<(), Failure> {
-        self.events.send(event).await.map_err(|_| Failure::asked())
+        self.events.send(event).await
     }
 
     /// The last word on this connection.

@@ -29,8 +29,11 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::core::id::UplinkId;
 use crate::core::seam::{LinkCommand, LinkEvent};
 use crate::wire::topic::Template;
+
+use self::error::Failure;
 
 mod adapter;
 mod error;
@@ -83,9 +86,22 @@ pub struct Settings {
     pub max_payload: u64,
     /// The topic of readings.
     pub topic: Template,
+    /// The topic of readings of the backlog, if it is another.
+    pub backfill_topic: Option<Template>,
+    /// What batches look like.
+    pub batch_format: BatchFormat,
     /// Certificates are judged with this as the least "now", in seconds since
     /// 1970: the build date, for a gateway that woke up in 1970.
     pub time_floor_s: u64,
+}
+
+/// What a batch of readings looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchFormat {
+    /// One JSON object.
+    Json,
+    /// Postcard, compressed where it pays.
+    Postcard,
 }
 
 /// The MQTT version.
@@ -116,12 +132,31 @@ impl LinkHandle {
     }
 }
 
-/// Starts the adapter. It does nothing before [`LinkCommand::Connect`].
+/// Where events go, with the uplink they are of.
+#[derive(Debug)]
+struct Events {
+    uplink: UplinkId,
+    events: mpsc::Sender<(UplinkId, LinkEvent)>,
+}
+
+impl Events {
+    /// Waits for room; an error when the driver is gone.
+    async fn send(&self, event: LinkEvent) -> Result<(), Failure> {
+        self.events.send((self.uplink, event)).await.map_err(|_| Failure::asked())
+    }
+}
+
+/// Starts the adapter of an uplink. It does nothing before [`LinkCommand::Connect`].
 ///
 /// `events` may be bounded as the driver likes: the adapter waits for room.
 /// `draw` gives the random numbers for the core's backoff.
-pub fn spawn(settings: Settings, events: mpsc::Sender<LinkEvent>, draw: fn() -> u64) -> LinkHandle {
+pub fn spawn(
+    uplink: UplinkId,
+    settings: Settings,
+    events: mpsc::Sender<(UplinkId, LinkEvent)>,
+    draw: fn() -> u64,
+) -> LinkHandle {
     let (commands, inbox) = mpsc::channel(settings.inflight_max + ROOM);
-    let task = tokio::spawn(adapter::run(settings, inbox, events, draw));
+    let task = tokio::spawn(adapter::run(settings, inbox, Events { uplink, events }, draw));
     LinkHandle { commands, task }
 }

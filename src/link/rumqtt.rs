@@ -17,6 +17,7 @@ use rumqttc::{NetworkOptions, Outgoing, QoS, TlsConfiguration, Transport, v5};
 use super::error::Failure;
 use super::message::Message;
 use super::{Protocol, ROOM, Settings};
+use crate::core::seam::Lane;
 
 /// For the TCP and TLS handshakes and CONNACK together.
 const CONNECT_TIMEOUT_S: u64 = 10;
@@ -31,9 +32,8 @@ const OUTGOING_BYTES_MAX: usize = u32::MAX as usize;
 /// stops when an identifier comes round that is still in use.
 const PACKET_IDS_MIN: usize = 1_024;
 
-const CONTENT_TYPE: &str = "application/json";
-/// Constant until the backlog has a lane of its own.
-const LANE: &str = "live";
+/// The longer of the two names.
+const LANE_BYTES_MAX: usize = Lane::Backfill.as_str().len();
 
 /// What is read from files for one connection.
 #[derive(Debug, Default)]
@@ -177,14 +177,14 @@ fn login(settings: &Settings, password: Option<String>) -> Option<(String, Strin
 impl Client {
     /// Hands a QoS 1 publish over, without waiting. False when there is no room.
     pub(super) fn publish(&self, message: Message) -> bool {
-        let Message { topic, payload, is_retained, key } = message;
+        let Message { topic, payload, is_retained, content_type, lane, key } = message;
         match self {
             Client::V4(client) => {
                 client.try_publish(topic, QoS::AtLeastOnce, is_retained, payload).is_ok()
             }
             Client::V5(client) => {
                 let qos = QosV5::AtLeastOnce;
-                let properties = properties(key);
+                let properties = properties(content_type, lane, key);
                 client
                     .try_publish_with_properties(topic, qos, is_retained, payload, properties)
                     .is_ok()
@@ -209,28 +209,32 @@ impl Client {
         let properties = match self {
             Client::V4(_) => 0,
             Client::V5(_) => {
-                let lane = 1 + 2 + "lane".len() + 2 + LANE.len();
+                let lane = 1 + 2 + "lane".len() + 2 + LANE_BYTES_MAX;
                 let key = message
                     .key
                     .as_ref()
                     .map_or(0, |key| 1 + 2 + "tidegate-key".len() + 2 + key.len() + lane);
-                4 + 1 + 2 + CONTENT_TYPE.len() + key
+                4 + 1 + 2 + message.content_type.len() + key
             }
         };
         (TYPE_AND_LENGTH + 2 + message.topic.len() + PACKET_ID + properties) as u64
     }
 }
 
-fn properties(key: Option<String>) -> packet5::PublishProperties {
+fn properties(
+    content_type: &str,
+    lane: Lane,
+    key: Option<String>,
+) -> packet5::PublishProperties {
     let user_properties = match key {
         None => Vec::new(),
         Some(key) => {
-            vec![("tidegate-key".to_owned(), key), ("lane".to_owned(), LANE.to_owned())]
+            vec![("tidegate-key".to_owned(), key), ("lane".to_owned(), lane.as_str().to_owned())]
         }
     };
     packet5::PublishProperties {
         user_properties,
-        content_type: Some(CONTENT_TYPE.to_owned()),
+        content_type: Some(content_type.to_owned()),
         ..packet5::PublishProperties::default()
     }
 }

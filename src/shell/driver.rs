@@ -17,7 +17,7 @@ use super::site::Site;
 use super::telemetry::Telemetry;
 use crate::core::agent::Agent;
 use crate::core::clock::ClockFacts;
-use crate::core::id::ReceiptId;
+use crate::core::id::{ReceiptId, UplinkId};
 use crate::core::limits::TURN_INPUTS_MAX;
 use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
 use crate::core::time::{MonoTime, Span};
@@ -50,8 +50,8 @@ pub struct Inbox {
     pub sources: mpsc::Receiver<SourceMessage>,
     /// From the store thread.
     pub store: mpsc::Receiver<StoreEvent>,
-    /// From the link task.
-    pub link: mpsc::Receiver<LinkEvent>,
+    /// From the link tasks.
+    pub link: mpsc::Receiver<(UplinkId, LinkEvent)>,
     /// What the machine says about its clocks.
     pub clock: mpsc::Receiver<ClockFacts>,
     /// From whoever wants a report of this moment, or vouches for the clock.
@@ -65,8 +65,8 @@ pub struct Inbox {
 pub struct Outbox {
     /// The store thread.
     pub store: Worker,
-    /// The link task.
-    pub link: mpsc::Sender<LinkCommand>,
+    /// The link tasks, by uplink.
+    pub links: Vec<mpsc::Sender<LinkCommand>>,
     /// Logs and metrics.
     pub telemetry: Telemetry,
     /// Those on site who are shown results.
@@ -171,7 +171,9 @@ impl Driver {
         let inbox = &mut self.inbox;
         tokio::select! {
             Some(event) = inbox.store.recv() => self.inputs.push(Input::Store(event)),
-            Some(event) = inbox.link.recv() => self.inputs.push(Input::Link(event)),
+            Some((uplink, event)) = inbox.link.recv() => {
+                self.inputs.push(Input::Link(uplink, event));
+            }
             Some(facts) = inbox.clock.recv() => self.inputs.push(Input::Clock(facts)),
             Some(request) = inbox.requests.recv() => self.answer(request),
             Some(message) = inbox.sources.recv(), if accepts => self.take_message(message),
@@ -191,8 +193,8 @@ impl Driver {
         while self.inputs.len() < TURN_INPUTS_MAX - SOURCE_INPUTS {
             if let Ok(event) = self.inbox.store.try_recv() {
                 self.inputs.push(Input::Store(event));
-            } else if let Ok(event) = self.inbox.link.try_recv() {
-                self.inputs.push(Input::Link(event));
+            } else if let Ok((uplink, event)) = self.inbox.link.try_recv() {
+                self.inputs.push(Input::Link(uplink, event));
             } else {
                 break;
             }
@@ -262,13 +264,7 @@ impl Driver {
             Effect::Remove(segment) => return self.outbox.store.remove(segment).is_ok(),
             Effect::Checkpoint(bytes) => return self.outbox.store.checkpoint(bytes).is_ok(),
             Effect::Show(shown) => self.outbox.site.show(shown),
-            Effect::Link(command) => {
-                // There is room for more than the in-flight bound; if the task
-                // is gone the process is about to end.
-                if let Err(error) = self.outbox.link.try_send(command) {
-                    tracing::error!(%error, "the link takes no commands");
-                }
-            }
+            Effect::Link(uplink, command) => self.command(uplink, command),
             Effect::Receipt(id, outcome) => {
                 // A source that hung up meanwhile needs no answer.
                 if let Some(receipt) = self.receipts.remove(&id) {
@@ -278,6 +274,15 @@ impl Driver {
             Effect::Notice(notice) => self.outbox.telemetry.take(notice, now.mono),
         }
         true
+    }
+
+    fn command(&self, uplink: UplinkId, command: LinkCommand) {
+        let Some(link) = self.outbox.links.get(usize::from(uplink.0)) else { return };
+        // There is room for more than the in-flight bound; if the task is gone
+        // the process is about to end.
+        if let Err(error) = link.try_send(command) {
+            tracing::error!(%error, "the link takes no commands");
+        }
     }
 
     fn answer(&mut self, request: Request) {

@@ -29,7 +29,8 @@ use super::wiring;
 use crate::config::Config;
 use crate::core::agent::Agent;
 use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
-use crate::core::seam::{Input, LinkEvent, Recovered, StoreEvent};
+use crate::core::id::UplinkId;
+use crate::core::seam::{Input, Recovered, StoreEvent};
 use crate::host::clocks::ClockFailure;
 use crate::host::sampler::{self, Sampler};
 use crate::host::signal::{Request, Signals};
@@ -126,7 +127,7 @@ pub struct Running {
     sources_stop: watch::Sender<bool>,
     driver_stop: watch::Sender<bool>,
     driver: JoinHandle<DriverEnd>,
-    link: LinkHandle,
+    links: Vec<LinkHandle>,
     listening: Listening,
     watchdog: JoinHandle<()>,
     sampler: Sampler,
@@ -192,7 +193,8 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let (store, recovered) = open_store(&config, store_events).await?;
     let about = wiring::about(&config, &clock);
-    let metrics = Arc::new(Metrics::new(&about.uplink));
+    let names = wiring::uplink_names(&config);
+    let metrics = Arc::new(Metrics::new(names.clone()));
     let mut effects = Vec::new();
     let now = clock.now();
     let nonce = host::draw() as u32;
@@ -205,8 +207,12 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     agent.handle(&now, facts, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
 
-    let (link_events, link_inbox) = mpsc::channel::<LinkEvent>(EVENT_QUEUE_MAX);
-    let link = link::spawn(link_settings, link_events, host::draw);
+    let (link_events, link_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
+    let links: Vec<LinkHandle> = (0..)
+        .map(UplinkId)
+        .zip(link_settings)
+        .map(|(id, settings)| link::spawn(id, settings, link_events.clone(), host::draw))
+        .collect();
     let (messages, source_inbox) = mpsc::channel(SOURCE_QUEUE_MAX);
     let (sources_stop, stop_seen) = watch::channel(false);
     let (driver_stop, driver_stop_seen) = watch::channel(false);
@@ -228,8 +234,8 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let results = Results::new(&config.gateway.id);
     let outbox = Outbox {
         store,
-        link: link.commands.clone(),
-        telemetry: Telemetry::new(Arc::clone(&metrics)),
+        links: links.iter().map(|link| link.commands.clone()).collect(),
+        telemetry: Telemetry::new(Arc::clone(&metrics), names),
         site: Site::start(&config, results.clone()),
         reports: reports_out,
         turns: Arc::clone(&turns),
@@ -251,7 +257,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         sources_stop,
         driver_stop,
         driver,
-        link,
+        links,
         listening,
         watchdog,
         sampler,
@@ -333,8 +339,9 @@ impl Running {
         self.listening.stop();
         self.watchdog.abort();
         self.sampler.task.abort();
-        if timeout(GOODBYE_WITHIN, self.link.stop()).await.is_err() {
-            tracing::debug!("the broker does not say goodbye");
+        let goodbyes = self.links.into_iter().map(|link| timeout(GOODBYE_WITHIN, link.stop()));
+        if futures_util::future::join_all(goodbyes).await.iter().any(Result::is_err) {
+            tracing::debug!("a broker does not say goodbye");
         }
         let Some(end) = end else {
             tracing::warn!(

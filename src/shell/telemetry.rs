@@ -3,6 +3,8 @@
 //!
 //! One fact, one line. What can repeat goes through the [`Throttle`].
 
+mod uplink;
+
 use std::sync::Arc;
 
 use tracing::{debug, error, info, warn};
@@ -10,23 +12,25 @@ use tracing::{debug, error, info, warn};
 use super::throttle::{INTERVAL, Throttle};
 use crate::core::clock::{ClockEvent, ClockEventKind};
 use crate::core::reading::GapRecord;
-use crate::core::seam::{DownCause, Notice};
+use crate::core::seam::Notice;
 use crate::core::time::{MonoTime, Span};
 use crate::http::metrics::Metrics;
-use crate::http::status::{code_meaning, full_word};
+use crate::http::status::full_word;
 
 /// Where notices go.
 #[derive(Debug)]
 pub struct Telemetry {
     metrics: Arc<Metrics>,
+    /// The names of the uplinks.
+    uplinks: Vec<String>,
     throttle: Throttle,
     swept: MonoTime,
 }
 
 impl Telemetry {
-    /// Counts into `metrics`; logs through `tracing`.
-    pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, throttle: Throttle::default(), swept: MonoTime::default() }
+    /// Counts into `metrics`; logs through `tracing`, uplinks by their names.
+    pub fn new(metrics: Arc<Metrics>, uplinks: Vec<String>) -> Self {
+        Self { metrics, uplinks, throttle: Throttle::default(), swept: MonoTime::default() }
     }
 
     /// Says what was counted and not said for a minute. Cheap: looks at most
@@ -45,7 +49,7 @@ impl Telemetry {
     pub fn take(&mut self, notice: Notice, now: MonoTime) {
         match notice {
             Notice::Committed { entries: _, took } => self.metrics.committed(took),
-            Notice::Acknowledged { took } => self.metrics.acknowledged(took),
+            Notice::Link(uplink, notice) => self.uplink(uplink, notice, now),
             Notice::Lag { source, min, max, count } => {
                 self.metrics.lag(source.as_str(), min, max, count);
             }
@@ -60,22 +64,6 @@ impl Telemetry {
             Notice::StoreHealed { attempts } => {
                 self.throttle.clear("commit failed");
                 info!(attempts, "the store works again");
-            }
-            Notice::LinkUp { .. }
-            | Notice::LinkDown { .. }
-            | Notice::ConnectFailed { .. }
-            | Notice::BacklogDrained { .. }
-            | Notice::AckTimeout { .. } => self.link(notice, now),
-            Notice::SourceHeld { source, code, retry_in } => {
-                if let Some(unsaid) = self.throttle.admit(&held_cause(source.as_str()), now) {
-                    let meaning = code_meaning(code);
-                    let code = format!("{code:#04x}");
-                    warn!(%source, code, meaning, %retry_in, unsaid, "the broker refuses a source");
-                }
-            }
-            Notice::SourceReleased { source } => {
-                self.throttle.clear(&held_cause(source.as_str()));
-                info!(%source, "the broker takes the source again");
             }
             Notice::Gap(gap) => self.gap(&gap, now),
             Notice::Full { used_bytes, free_bytes, limit } => {
@@ -136,50 +124,6 @@ impl Telemetry {
         }
     }
 
-    fn link(&mut self, notice: Notice, now: MonoTime) {
-        match notice {
-            Notice::LinkUp { down_for, backlog, session_present } => {
-                if let Some(down_for) = down_for {
-                    self.metrics.reconnected();
-                    info!(%down_for, backlog, session_present, "the uplink is up again");
-                } else {
-                    info!(backlog, session_present, "the uplink is up");
-                }
-            }
-            Notice::LinkDown { reason, cause, backlog } => {
-                let cause = cause_word(cause);
-                if let Some(unsaid) = self.throttle.admit(&format!("link down: {cause}"), now) {
-                    warn!(cause, reason, backlog, unsaid, "the uplink is down");
-                }
-            }
-            Notice::ConnectFailed { attempts, reason, cause, retry_in, backlog } => {
-                let cause = cause_word(cause);
-                if let Some(unsaid) = self.throttle.admit(&format!("connect: {cause}"), now) {
-                    warn!(
-                        cause,
-                        reason,
-                        attempts,
-                        %retry_in,
-                        backlog,
-                        unsaid,
-                        "the uplink cannot connect"
-                    );
-                }
-            }
-            Notice::BacklogDrained { sent, took } => {
-                if let Some(unsaid) = self.throttle.admit("backlog drained", now) {
-                    info!(sent, %took, unsaid, "the backlog is drained");
-                }
-            }
-            Notice::AckTimeout { oldest } => {
-                if let Some(unsaid) = self.throttle.admit("puback overdue", now) {
-                    warn!(%oldest, unsaid, "no PUBACK for too long: the connection is given up");
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn gap(&mut self, gap: &GapRecord, now: MonoTime) {
         let reason = gap.reason.as_str();
         let source = &gap.source;
@@ -193,21 +137,6 @@ impl Telemetry {
     }
 }
 
-fn held_cause(source: &str) -> String {
-    format!("{source} held")
-}
-
-/// The word for a cause in logs.
-const fn cause_word(cause: DownCause) -> &'static str {
-    match cause {
-        DownCause::Network => "network",
-        DownCause::Refused => "refused",
-        DownCause::Tls => "tls",
-        DownCause::TakenOver => "taken_over",
-        DownCause::PacketTooLarge => "packet_too_large",
-        DownCause::Asked => "asked",
-    }
-}
 /// One line for what happened to the wall clock.
 fn clock_event(event: &ClockEvent) {
     let (from, to) = (event.state_before.as_str(), event.state.as_str());

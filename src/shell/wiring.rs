@@ -10,7 +10,7 @@ use crate::core::id::BootId;
 use crate::host::sampler::SamplerSettings;
 use crate::host::{self, HostClock};
 use crate::http::status::About;
-use crate::link;
+use crate::link::{self, BatchFormat};
 use crate::store;
 use crate::wire::topic::Template;
 
@@ -47,11 +47,9 @@ pub(super) fn about(config: &Config, clock: &HostClock) -> About {
     let agent = config.agent_settings();
     About {
         gateway: config.gateway.id.clone(),
-        uplink: config.uplink.name.clone(),
         started: (now.mono, now.wall),
         quota_bytes: agent.quota_bytes,
         reserve_bytes: agent.reserve_bytes,
-        inflight_max: agent.inflight_max,
     }
 }
 
@@ -76,12 +74,30 @@ pub(super) fn boot_facts() -> BootFacts {
     facts
 }
 
-/// The topic template is the only thing that `config` cannot check: it belongs
-/// to `wire`.
-pub(super) fn link_settings(config: &Config) -> Result<link::Settings, StartupError> {
-    let uplink = &config.uplink;
-    let topic = Template::parse(&uplink.topic)
-        .map_err(|error| StartupError::Config(format!("uplink.topic: {error}")))?;
+pub(super) fn uplink_names(config: &Config) -> Vec<String> {
+    config.uplinks.iter().map(|uplink| uplink.name.clone()).collect()
+}
+
+/// What the link task of each uplink needs to know.
+pub(super) fn link_settings(config: &Config) -> Result<Vec<link::Settings>, StartupError> {
+    config.uplinks.iter().map(|uplink| link_settings_of(config, uplink)).collect()
+}
+
+/// The topic templates are the only thing that `config` cannot check: they
+/// belong to `wire`.
+fn link_settings_of(
+    config: &Config,
+    uplink: &config::Uplink,
+) -> Result<link::Settings, StartupError> {
+    let template = |key: &str, text: &str| {
+        let wrong = |error| StartupError::Config(format!("uplink.{key}: {error}"));
+        Template::parse(text).map_err(wrong)
+    };
+    let topic = template("topic", &uplink.topic)?;
+    let backfill_topic = match &uplink.backfill_topic {
+        Some(text) => Some(template("backfill_topic", text)?),
+        None => None,
+    };
     Ok(link::Settings {
         gateway: config.gateway.id.clone(),
         host: uplink.url.host.clone(),
@@ -98,9 +114,14 @@ pub(super) fn link_settings(config: &Config) -> Result<link::Settings, StartupEr
         cert_file: uplink.cert_file.clone(),
         key_file: uplink.key_file.clone(),
         keep_alive: uplink.keep_alive,
-        inflight_max: config.agent_settings().inflight_max,
+        inflight_max: uplink.inflight_max,
         max_payload: uplink.max_payload,
         topic,
+        backfill_topic,
+        batch_format: match uplink.format {
+            config::UplinkFormat::Json | config::UplinkFormat::JsonBatch => BatchFormat::Json,
+            config::UplinkFormat::PostcardBatch => BatchFormat::Postcard,
+        },
         time_floor_s: NOT_BEFORE_S,
     })
 }

@@ -10,8 +10,9 @@ use crate::core::limits::FRAME_BYTES_MAX;
 pub(super) const HEADER_BYTES: usize = 10;
 
 /// The stored format that this build writes, and the newest it can read. Format
-/// 1 knew no clock ledger, no corrections and no clock events.
-pub(super) const SCHEMA: u8 = 2;
+/// 1 knew no clock ledger, no corrections and no clock events, format 2 only one
+/// uplink.
+pub(super) const SCHEMA: u8 = 3;
 
 /// Why stored bytes are not what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,18 +89,23 @@ pub(super) fn unpack<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, 
     postcard::from_bytes(body).map_err(|_| Broken::Content)
 }
 
-/// The inverse of [`pack`] for a pair whose second half came with format 2.
-pub(super) fn unpack_grown<T, U>(bytes: &[u8]) -> Result<(T, Option<U>), Broken>
+/// A value to which format 2 and format 3 each added a part.
+pub(super) type Grown<T, U, V> = (T, Option<U>, Option<V>);
+
+/// The inverse of [`pack`] for a triple that has grown.
+pub(super) fn unpack_grown<T, U, V>(bytes: &[u8]) -> Result<Grown<T, U, V>, Broken>
 where
     T: serde::de::DeserializeOwned,
     U: serde::de::DeserializeOwned,
+    V: serde::de::DeserializeOwned,
 {
     let (_, body) = unwrap(bytes)?;
-    let pair = match bytes[0] {
-        0 | 1 => postcard::from_bytes(body).map(|old| (old, None)),
-        _ => postcard::from_bytes(body).map(|(old, new)| (old, Some(new))),
+    let parts = match bytes[0] {
+        0 | 1 => postcard::from_bytes(body).map(|one| (one, None, None)),
+        2 => postcard::from_bytes(body).map(|(one, two)| (one, Some(two), None)),
+        _ => postcard::from_bytes(body).map(|(one, two, three)| (one, Some(two), Some(three))),
     };
-    pair.map_err(|_| Broken::Content)
+    parts.map_err(|_| Broken::Content)
 }
 
 /// The parts of a value, none longer than sled takes without a file of its own.

@@ -160,12 +160,12 @@ impl Seal {
     pub(super) fn read(journal: &Path, id: SegmentId) -> Result<Self, Unread> {
         let bytes = read_bytes(&sidecar(journal, id, "seal"))?;
         let stored = envelope::unpack_grown(&bytes).map_err(Unread::Broken)?;
-        let ((seal, last), added): ((StoredSeal, StoredState), _) = stored;
+        let ((seal, last), clocks, ways): ((StoredSeal, StoredState), _, _) = stored;
         Ok(Self {
             first: Offset(seal.first),
             next: Offset(seal.next),
             contents: meta::contents_of(seal.contents),
-            last: meta::whole_state(last, added),
+            last: meta::whole_state(last, clocks, ways),
         })
     }
 
@@ -175,15 +175,15 @@ impl Seal {
             next: self.next.0,
             contents: meta::stored_contents(&self.contents),
         };
-        let (last, added) = meta::stored_whole(&self.last);
-        write(&sidecar(journal, id, "seal"), &((stored, last), added))
+        let (last, clocks, ways) = meta::stored_whole(&self.last);
+        write(&sidecar(journal, id, "seal"), &((stored, last), clocks, ways))
     }
 }
 
 pub(super) fn read_head(journal: &Path, id: SegmentId) -> Option<State> {
     let bytes = read_bytes(&sidecar(journal, id, "head")).ok()?;
-    let (stored, added) = envelope::unpack_grown(&bytes).ok()?;
-    Some(meta::whole_state(stored, added))
+    let (stored, clocks, ways) = envelope::unpack_grown(&bytes).ok()?;
+    Some(meta::whole_state(stored, clocks, ways))
 }
 
 pub(super) fn write_head(journal: &Path, id: SegmentId, state: &State) -> io::Result<()> {

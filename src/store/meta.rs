@@ -9,7 +9,7 @@ use super::clocks::StoredLedger;
 use super::ledger::{StoredHanded, StoredOpenGap};
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, Numbered};
-use crate::core::seam::{Meta, SourceMeta, SourceRange};
+use crate::core::seam::{Meta, SourceMeta, SourceRange, UplinkMeta};
 use crate::core::time::{EventTime, Uptime};
 
 /// What a segment holds, per source and epoch.
@@ -28,8 +28,7 @@ pub(super) struct StoredState {
     epoch: (u32, u32),
     start: u64,
     frontier: u64,
-    /// Alternating lengths: from the frontier to the first range, its length,
-    /// to the next range, and so on.
+    /// See [`stored_done`].
     done: Vec<u64>,
     sources: Vec<StoredSource>,
     handed: Vec<StoredHanded>,
@@ -45,8 +44,24 @@ pub(super) struct StoredClock {
     alive: Option<([u8; 16], u64)>,
 }
 
+/// What format 3 added: how far each of several uplinks is, and what has been
+/// given to the windows with a better time beyond [`StoredClock`]'s `retimed`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct StoredWays {
+    retimed: Vec<(u64, u64)>,
+    uplinks: Vec<StoredUplink>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredUplink {
+    name: String,
+    frontier: u64,
+    done: Vec<u64>,
+    handed: Vec<StoredHanded>,
+}
+
 /// A state with all that belongs to it, as files beside a segment have it.
-pub(super) type StoredWhole = (StoredState, (StoredClock, StoredLedger));
+pub(super) type StoredWhole = (StoredState, (StoredClock, StoredLedger), StoredWays);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredSource {
@@ -73,7 +88,7 @@ impl StoredClock {
     pub(super) fn of(meta: &Meta) -> Self {
         Self {
             sealed: meta.sealed.0,
-            retimed: meta.retimed.0,
+            retimed: meta.retimed.first().map_or(0, |(_, end)| end.0),
             alive: meta.alive.map(|(boot, up)| (boot.0, up.ns())),
         }
     }
@@ -87,7 +102,7 @@ impl StoredClock {
             return;
         };
         meta.sealed = Offset(stored.sealed);
-        meta.retimed = Offset(stored.retimed);
+        meta.retimed = vec![(Offset(0), Offset(stored.retimed))];
         meta.alive = stored.alive.map(|(boot, up)| (BootId(boot), Uptime::from_ns(up)));
     }
 }
@@ -95,31 +110,79 @@ impl StoredClock {
 /// The whole of a state in stored form.
 pub(super) fn stored_whole(state: &State) -> StoredWhole {
     let meta = &state.meta;
-    let ledger = StoredLedger::of(&meta.clock);
-    (StoredState::of(meta, state.next), (StoredClock::of(meta), ledger))
+    let clocks = (StoredClock::of(meta), StoredLedger::of(&meta.clock));
+    (StoredState::of(meta, state.next), clocks, StoredWays::of(meta))
 }
 
-/// The inverse of [`stored_whole`]; format 1 had no second half.
+/// The inverse of [`stored_whole`], for what each format had of it.
 pub(super) fn whole_state(
     stored: StoredState,
-    added: Option<(StoredClock, StoredLedger)>,
+    clocks: Option<(StoredClock, StoredLedger)>,
+    ways: Option<StoredWays>,
 ) -> State {
     let mut state = stored.into_state();
-    let (clock, ledger) = added.unzip();
+    let (clock, ledger) = clocks.unzip();
     StoredClock::complete(clock, &mut state);
+    StoredWays::complete(ways, &mut state.meta);
     state.meta.clock = Arc::new(ledger.map(StoredLedger::into_ledger).unwrap_or_default());
     state
 }
 
+impl StoredWays {
+    pub(super) fn of(meta: &Meta) -> Self {
+        let retimed = meta.retimed.iter().skip(1).map(|(first, end)| (first.0, end.0));
+        let uplinks = meta.uplinks.iter().map(|(name, one)| StoredUplink {
+            name: name.to_string(),
+            frontier: one.frontier.0,
+            done: stored_done(one.frontier, &one.done),
+            handed: one.handed.iter().map(StoredHanded::of).collect(),
+        });
+        Self { retimed: retimed.collect(), uplinks: uplinks.collect() }
+    }
+
+    /// `None` is what older formats knew: one uplink, which the rest describes.
+    pub(super) fn complete(stored: Option<Self>, meta: &mut Meta) {
+        let Some(stored) = stored else { return };
+        let more = stored.retimed.into_iter().map(|(first, end)| (Offset(first), Offset(end)));
+        meta.retimed.extend(more);
+        let uplinks = stored.uplinks.into_iter().map(|one| {
+            let own = UplinkMeta {
+                frontier: Offset(one.frontier),
+                done: done_of(one.frontier, &one.done),
+                handed: one.handed.into_iter().map(StoredHanded::into_handed).collect(),
+            };
+            (one.name.into(), own)
+        });
+        meta.uplinks = uplinks.collect();
+    }
+}
+
+/// Alternating lengths: from the frontier to the first range, its length, to the
+/// next range, and so on.
+fn stored_done(frontier: Offset, done: &[(Offset, Offset)]) -> Vec<u64> {
+    let mut at = frontier.0;
+    let mut lengths = Vec::with_capacity(2 * done.len());
+    for (first, end) in done {
+        lengths.push(first.0.wrapping_sub(at));
+        lengths.push(end.0.wrapping_sub(first.0));
+        at = end.0;
+    }
+    lengths
+}
+
+/// The inverse of [`stored_done`].
+fn done_of(frontier: u64, lengths: &[u64]) -> Vec<(Offset, Offset)> {
+    let mut at = frontier;
+    let ranges = lengths.chunks_exact(2).map(|pair| {
+        let first = at.wrapping_add(pair[0]);
+        at = first.wrapping_add(pair[1]);
+        (Offset(first), Offset(at))
+    });
+    ranges.collect()
+}
+
 impl StoredState {
     pub(super) fn of(meta: &Meta, next: Offset) -> Self {
-        let mut at = meta.frontier.0;
-        let mut done = Vec::with_capacity(2 * meta.done.len());
-        for (first, end) in &meta.done {
-            done.push(first.0.wrapping_sub(at));
-            done.push(end.0.wrapping_sub(first.0));
-            at = end.0;
-        }
         let sources = meta.sources.iter().map(|(name, source)| StoredSource {
             name: name.as_str().to_owned(),
             tail: source.tail.0,
@@ -134,7 +197,7 @@ impl StoredState {
             epoch: (meta.epoch.number, meta.epoch.nonce),
             start: meta.start.0,
             frontier: meta.frontier.0,
-            done,
+            done: stored_done(meta.frontier, &meta.done),
             sources: sources.collect(),
             handed: meta.handed.iter().map(StoredHanded::of).collect(),
             gaps: meta.gaps.iter().map(StoredOpenGap::of).collect(),
@@ -143,13 +206,6 @@ impl StoredState {
 
     /// Without what [`StoredClock`] and the clock ledger say.
     pub(super) fn into_state(self) -> State {
-        let mut at = self.frontier;
-        let mut done = Vec::with_capacity(self.done.len() / 2);
-        for pair in self.done.chunks_exact(2) {
-            let first = at.wrapping_add(pair[0]);
-            at = first.wrapping_add(pair[1]);
-            done.push((Offset(first), Offset(at)));
-        }
         let sources = self.sources.into_iter().map(|source| {
             let books = SourceMeta {
                 tail: Seq(source.tail),
@@ -165,7 +221,7 @@ impl StoredState {
             epoch: Epoch { number: self.epoch.0, nonce: self.epoch.1 },
             start: Offset(self.start),
             frontier: Offset(self.frontier),
-            done,
+            done: done_of(self.frontier, &self.done),
             sources: sources.collect(),
             handed: self.handed.into_iter().map(StoredHanded::into_handed).collect(),
             gaps: self.gaps.into_iter().filter_map(StoredOpenGap::into_gap).collect(),

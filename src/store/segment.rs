@@ -23,7 +23,7 @@ use super::dictionary::{Name, NameCache};
 use super::disk;
 use super::envelope::{self, Broken};
 use super::error::StoreError;
-use super::meta::{self, Contents, State, StoredClock, StoredRange, StoredState};
+use super::meta::{self, Contents, State, StoredClock, StoredRange, StoredState, StoredWays};
 use super::unframe;
 use crate::core::id::Offset;
 use crate::core::reading::Entry;
@@ -136,7 +136,9 @@ pub(super) fn put_name(batch: &mut sled::Batch, id: u32, name: &Name) -> Result<
 
 /// The state in stored form, without the clock ledger.
 pub(super) fn pack_state(state: &State) -> Result<Vec<u8>, StoreError> {
-    let stored = (StoredState::of(&state.meta, state.next), StoredClock::of(&state.meta));
+    let meta = &state.meta;
+    let stored =
+        (StoredState::of(meta, state.next), StoredClock::of(meta), StoredWays::of(meta));
     envelope::pack(&stored).map_err(unstorable)
 }
 
@@ -290,12 +292,14 @@ impl Segment {
             let Some(bytes) = self.value(|part| part_key(kind, part).to_vec())? else {
                 return Ok(None);
             };
-            let stored: (StoredState, _) = match envelope::unpack_grown(&bytes) {
+            let unpacked = envelope::unpack_grown::<StoredState, _, _>(&bytes);
+            let (stored, clock, ways) = match unpacked {
                 Ok(stored) => stored,
                 Err(broken) => return Ok(Some(Err(broken))),
             };
-            let mut state = stored.0.into_state();
-            StoredClock::complete(stored.1, &mut state);
+            let mut state = stored.into_state();
+            StoredClock::complete(clock, &mut state);
+            StoredWays::complete(ways, &mut state.meta);
             // Whatever is wrong with it, the state counts without it.
             state.meta.clock = Arc::new(guarded(|| self.ledger()).unwrap_or_default());
             Ok(Some(Ok(state)))

@@ -22,8 +22,30 @@ pub fn reading(gateway: &str, record: &Record, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
+/// Appends readings of one source and numbering as one object: what they share
+/// is said once.
+pub fn batch(gateway: &str, records: &[Record], out: &mut Vec<u8>) {
+    let Some(first) = records.first() else { return };
+    head(gateway, first.source.as_str(), &first.epoch, out);
+    key("readings", out);
+    for (at, record) in records.iter().enumerate() {
+        out.extend_from_slice(if at == 0 { b"[{\"seq\":" } else { b",{\"seq\":" });
+        shown_by_serde(&record.seq.0, out);
+        reading_rest(record, out);
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+}
+
 /// A reading without its last brace.
 fn reading_open(gateway: &str, record: &Record, out: &mut Vec<u8>) {
+    head(gateway, record.source.as_str(), &record.epoch, out);
+    key_number("seq", record.seq.0, out);
+    reading_rest(record, out);
+}
+
+/// What follows the sequence number.
+fn reading_rest(record: &Record, out: &mut Vec<u8>) {
     let mut quality = record.quality;
     let mut flags = record.stamp.flags;
     match record.value {
@@ -34,8 +56,6 @@ fn reading_open(gateway: &str, record: &Record, out: &mut Vec<u8>) {
         Value::Composite(_) => flags = flags.with(Flags::COMPOSITE),
         _ => {}
     }
-    head(gateway, record.source.as_str(), &record.epoch, out);
-    key_number("seq", record.seq.0, out);
     optional_text("id", record.id.as_deref(), out);
     key_text("entity", &record.series.entity, out);
     key_text("property", &record.series.property, out);

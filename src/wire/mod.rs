@@ -2,6 +2,7 @@
 //! contract. Pure functions; a renamed domain field never changes a format,
 //! because every key is spelt out here.
 
+pub mod batch;
 pub mod json;
 pub mod topic;
 

@@ -1,126 +1,152 @@
-//! Readings out: the link, publishes, acknowledgements, frontiers.
+//! Readings out: links, publishes, acknowledgements.
 
+use super::uplink::Drain;
 use super::*;
 use crate::core::forward::{Fate, Taken, Verdict};
 use crate::core::reading::{Record, Refusal};
-use crate::core::seam::Frontier;
-use crate::core::time::EventTime;
 
 impl Agent {
-    pub(super) fn link_reported(&mut self, now: &Now, event: LinkEvent, effects: &mut Vec<Effect>) {
+    pub(super) fn link_reported(
+        &mut self,
+        now: &Now,
+        id: UplinkId,
+        event: LinkEvent,
+        effects: &mut Vec<Effect>,
+    ) {
+        let at = usize::from(id.0);
+        if at >= self.uplinks.len() {
+            return;
+        }
         match event {
-            LinkEvent::Up { receive_max, session_present } => {
-                self.link_came_up(now, receive_max, session_present, effects);
-            }
+            LinkEvent::Up(terms) => self.link_came_up(now, at, &terms, effects),
             LinkEvent::Down { reason, cause, draw } => {
-                self.link_went_down(now, (reason, cause, draw), effects);
+                self.link_went_down(now, at, (reason, cause, draw), effects);
             }
             LinkEvent::Puback { id, code } => {
-                self.connection.saw_puback();
-                let verdict = self.forward.puback(id, code, now.mono);
-                self.judged(now, verdict, &format!("reason code 0x{code:02X}"), effects);
+                let uplink = &mut self.uplinks[at];
+                uplink.connection.saw_puback();
+                let verdict = uplink.forward.puback(id, code, now.mono);
+                self.judged(now, at, verdict, &format_args!("reason code 0x{code:02X}"), effects);
             }
             LinkEvent::TooLarge { id, size, limit } => {
-                let verdict = self.forward.too_large(id);
-                let why = format!("its payload of {size} bytes is over the limit of {limit} bytes");
-                self.judged(now, verdict, &why, effects);
+                let verdict = self.uplinks[at].forward.too_large(id);
+                let why =
+                    format_args!("its payload of {size} bytes is over the limit of {limit} bytes");
+                self.judged(now, at, verdict, &why, effects);
             }
         }
     }
 
-    fn link_came_up(
-        &mut self,
-        now: &Now,
-        receive_max: u16,
-        session_present: bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        if !self.connection.came_up(now.mono) {
+    fn link_came_up(&mut self, now: &Now, at: usize, terms: &LinkTerms, effects: &mut Vec<Effect>) {
+        let uplink = &mut self.uplinks[at];
+        if !uplink.connection.came_up(now.mono) {
             return;
         }
-        let down_for = self.connection.down_for();
-        self.timing.link_came_up(now.uptime());
-        self.forward.link_up(receive_max);
-        let backlog = self.books.stored();
+        let down_for = uplink.connection.down_for();
+        uplink.forward.link_up(self.durable, terms.receive_max);
+        let backlog = uplink.forward.backlog(self.durable);
         if backlog > 0 {
-            self.drain = Some(Drain { since: now.mono, through: self.durable, sent: 0 });
+            uplink.drain = Some(Drain { since: now.mono, through: self.durable, sent: 0 });
         }
-        effects.push(Effect::Notice(Notice::LinkUp { down_for, backlog, session_present }));
-        let id = self.forward.send_control(now.mono);
+        let session_present = terms.session_present;
+        uplink.notice(LinkNotice::Up { down_for, backlog, session_present }, effects);
+        self.timing.link_came_up(now.uptime());
         let body = PublishBody::Status(self.link_status(now, true));
-        effects.push(Effect::Link(LinkCommand::Publish(Publish { id, body })));
+        self.uplinks[at].say(body, now.mono, effects);
     }
 
     fn link_went_down(
         &mut self,
         now: &Now,
+        at: usize,
         (reason, cause, draw): (String, DownCause, u64),
         effects: &mut Vec<Effect>,
     ) {
-        let lost = self.connection.went_down(now.mono, cause, &reason, draw);
-        self.forward.link_down();
-        self.drain = None;
+        let uplink = &mut self.uplinks[at];
+        let lost = uplink.connection.went_down(now.mono, cause, &reason, draw);
+        let is_blamed = matches!(cause, DownCause::Network | DownCause::PacketTooLarge);
+        uplink.forward.link_down(is_blamed);
+        uplink.drain = None;
         let Some(lost) = lost else { return };
-        let backlog = self.books.stored();
-        effects.push(Effect::Notice(if lost.was_up {
-            Notice::LinkDown { reason, cause, backlog }
+        let backlog = uplink.forward.backlog(self.durable);
+        let notice = if lost.was_up {
+            LinkNotice::Down { reason, cause, backlog }
         } else {
             let (attempts, retry_in) = (lost.attempts, lost.retry_in);
-            Notice::ConnectFailed { attempts, reason, cause, retry_in, backlog }
-        }));
+            LinkNotice::ConnectFailed { attempts, reason, cause, retry_in, backlog }
+        };
+        uplink.notice(notice, effects);
     }
 
-    fn judged(&mut self, now: &Now, verdict: Verdict, why: &str, effects: &mut Vec<Effect>) {
+    fn judged(
+        &mut self,
+        now: &Now,
+        at: usize,
+        verdict: Verdict,
+        why: &std::fmt::Arguments<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
         match verdict {
-            Verdict::Unknown | Verdict::Control => {}
-            Verdict::Again => {}
-            Verdict::Delivered { offset, entry, took, released } => {
-                self.delivered(now, offset, &entry, effects);
-                effects.push(Effect::Notice(Notice::Acknowledged { took }));
-                if released {
-                    let source = entry.source().clone();
-                    effects.push(Effect::Notice(Notice::SourceReleased { source }));
+            Verdict::Unknown | Verdict::Control | Verdict::Again => {}
+            Verdict::Delivered { entries, took, released } => {
+                self.delivered(now, at, &entries, effects);
+                let uplink = &self.uplinks[at];
+                let entries = entries.len() as u64;
+                uplink.notice(LinkNotice::Acknowledged { entries, took }, effects);
+                if let Some(source) = released {
+                    uplink.notice(LinkNotice::SourceReleased { source }, effects);
                 }
             }
             Verdict::Held { retry_in: None, .. } => {}
             Verdict::Held { source, code, retry_in: Some(retry_in) } => {
-                effects.push(Effect::Notice(Notice::SourceHeld { source, code, retry_in }));
+                let notice = LinkNotice::SourceHeld { source, code, retry_in };
+                self.uplinks[at].notice(notice, effects);
             }
-            Verdict::SetAside { offset, entry } => match entry {
-                Entry::Reading(record) => self.set_aside(now, &record, why, effects),
-                Entry::Window(result) => {
-                    self.is_through(now, offset, &Entry::Window(result.clone()));
-                    self.write_off_refused(now, &Entry::Window(result), effects);
-                }
-                other => self.is_through(now, offset, &other),
-            },
-        }
-    }
-
-    fn delivered(&mut self, now: &Now, offset: Offset, entry: &Entry, effects: &mut Vec<Effect>) {
-        self.ack_rate.add(now.mono, 1);
-        self.is_through(now, offset, entry);
-        self.settle(entry);
-        if let Some(drain) = &mut self.drain {
-            drain.sent += u64::from(entry.reading().is_some());
-            if self.forward.done().frontier() >= drain.through.0 {
-                let (sent, took) = (drain.sent, now.mono.since(drain.since));
-                self.drain = None;
-                effects.push(Effect::Notice(Notice::BacklogDrained { sent, took }));
+            Verdict::SetAside { offset, entry } => {
+                self.set_aside(now, at, offset, &entry, &why.to_string(), effects);
             }
         }
     }
 
-    /// Its number is done with.
-    fn settle(&mut self, entry: &Entry) {
-        if let Some(numbered) = entry.numbered() {
-            self.books.acknowledge(numbered.source, numbered.epoch, numbered.seq);
+    fn delivered(
+        &mut self,
+        now: &Now,
+        at: usize,
+        entries: &[(Offset, Entry)],
+        effects: &mut Vec<Effect>,
+    ) {
+        self.uplinks[at].ack_rate.add(now.mono, entries.len() as u64);
+        for (offset, entry) in entries {
+            self.settle(now, at, *offset, entry);
+        }
+        let uplink = &mut self.uplinks[at];
+        let Some(drain) = &mut uplink.drain else { return };
+        drain.sent += entries.iter().filter(|(_, entry)| entry.reading().is_some()).count() as u64;
+        if uplink.forward.done().frontier() >= drain.through.0 {
+            let (sent, took) = (drain.sent, now.mono.since(drain.since));
+            uplink.drain = None;
+            uplink.notice(LinkNotice::BacklogDrained { sent, took }, effects);
         }
     }
 
-    /// The broker has the entry, or never will: it need not be remembered.
-    fn is_through(&mut self, now: &Now, offset: Offset, entry: &Entry) {
+    /// An uplink is done with the entry. Once all are, its number is.
+    fn settle(&mut self, now: &Now, at: usize, offset: Offset, entry: &Entry) {
         self.unsaved_since.get_or_insert(now.mono);
+        let is_everywhere = self.uplinks.len() == 1 || self.is_done_everywhere(offset);
+        if let Some(numbered) = entry.numbered() {
+            let name = (numbered.source, numbered.epoch);
+            self.books.acknowledge_at(at, name, numbered.seq);
+            if is_everywhere {
+                self.books.acknowledge(numbered.source, numbered.epoch, numbered.seq);
+            }
+        }
+        if is_everywhere {
+            self.is_through(offset, entry);
+        }
+    }
+
+    /// The entry need not be remembered.
+    fn is_through(&mut self, offset: Offset, entry: &Entry) {
         match entry {
             Entry::Reading(_) | Entry::Clock(_) | Entry::Window(_) | Entry::Late(_) => {}
             Entry::Retimed(_) | Entry::Idle(_) => {}
@@ -131,58 +157,72 @@ impl Agent {
         }
     }
 
-    fn set_aside(&mut self, now: &Now, record: &Record, why: &str, effects: &mut Vec<Effect>) {
+    /// One entry that the broker of an uplink will never take.
+    fn set_aside(
+        &mut self,
+        now: &Now,
+        at: usize,
+        offset: Offset,
+        entry: &Entry,
+        why: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.unsaved_since.get_or_insert(now.mono);
+        if let Entry::Reading(record) = entry {
+            let refusal = self.refusal_by_broker(at, record, why);
+            self.quarantine(now, &record.source, vec![refusal], effects);
+        }
+        self.write_off_refused(now, entry, effects);
+        if self.is_done_everywhere(offset) {
+            self.is_through(offset, entry);
+        }
+    }
+
+    fn refusal_by_broker(&self, at: usize, record: &Record, why: &str) -> Refusal {
         let text = format!("{:?}", record.value);
         let content: Vec<u8> = text.bytes().take(crate::core::limits::REFUSAL_BYTES_MAX).collect();
-        let refusal = Refusal {
+        Refusal {
             source: record.source.clone(),
             at: record.stamp.ingest_time,
             kind: "refused_by_broker",
             reason: format!(
-                "reading {} {} seq {} of epoch {} is not taken by the broker: {why}",
-                record.series.entity, record.series.property, record.seq, record.epoch
+                "reading {} {} seq {} of epoch {} is not taken by the broker of uplink {}: {why}",
+                record.series.entity,
+                record.series.property,
+                record.seq,
+                record.epoch,
+                self.uplinks[at].settings.name
             ),
             length: text.len() as u64,
             content,
-        };
-        self.quarantine(now, &record.source, vec![refusal], effects);
-        self.write_off_refused(now, &Entry::Reading(record.clone()), effects);
-    }
-
-    pub(super) fn drive_link(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        if self.stop.is_none() && self.connection.try_connect(now.mono) {
-            effects.push(Effect::Link(LinkCommand::Connect));
-        }
-        if !self.connection.is_up() {
-            return;
-        }
-        self.forward.retry_held(now.mono);
-        let oldest = self.forward.oldest_sent().map(|sent| now.mono.since(sent));
-        if let Some(oldest) = oldest.filter(|oldest| *oldest >= self.settings.ack_timeout) {
-            self.connection.close(now.mono);
-            effects.push(Effect::Notice(Notice::AckTimeout { oldest }));
-            effects.push(Effect::Link(LinkCommand::Disconnect));
         }
     }
 
     pub(super) fn publish(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        if !self.connection.is_up() || self.stop.is_some() {
-            return;
+        let may_send = !self.windows.is_replaying() && self.uplinks.iter().any(Uplink::may_publish);
+        if may_send {
+            self.timing.unblock();
         }
-        self.publish_frontiers(now, effects);
-        self.publish_entries(now, effects);
-        if let Some(fetch) = self.forward.fetch(self.durable) {
-            effects.push(Effect::Fetch(fetch));
+        for at in 0..self.uplinks.len() {
+            if self.uplinks[at].may_publish() {
+                self.publish_frontiers(now, at, effects);
+                self.publish_entries(now, at, effects);
+                while let Some(fetch) = self.uplinks[at].forward.fetch(self.durable) {
+                    effects.push(Effect::Fetch(fetch));
+                }
+            }
+        }
+        if may_send {
+            self.plan_seal(now);
         }
     }
 
-    fn publish_entries(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+    fn publish_entries(&mut self, now: &Now, at: usize, effects: &mut Vec<Effect>) {
         // What gets a better time on its way out is given to the windows, and
         // they are not there yet.
         if self.windows.is_replaying() {
             return;
         }
-        self.timing.unblock();
         loop {
             let (timing, windows) = (&mut self.timing, &self.windows);
             let fate = |offset, entry: &Entry| {
@@ -194,111 +234,42 @@ impl Agent {
                     Fate::Wait
                 }
             };
-            let (id, offset, mut entry) = match self.forward.take(now.mono, fate) {
-                None => break,
-                Some(Taken::Goes(id, offset, entry)) => (id, offset, entry),
-                Some(Taken::Stays(offset, entry)) => {
-                    self.is_through(now, offset, &entry);
-                    self.settle(&entry);
-                    continue;
+            match self.uplinks[at].forward.take(now.mono, fate) {
+                None => return,
+                Some(Taken::Goes(id, lane, entries)) => {
+                    let body = self.body(now, at, entries);
+                    let publish = Publish { id, lane, body };
+                    self.uplinks[at].command(LinkCommand::Publish(publish), effects);
                 }
-            };
-            if let Entry::Reading(record) = &mut entry
-                && self.timing.time(offset, record)
+                Some(Taken::Stays(offset, entry)) => self.settle(now, at, offset, &entry),
+                Some(Taken::Kills(offset, entry)) => {
+                    let why = "the connection ended whenever it was the only one on its way";
+                    self.set_aside(now, at, offset, &entry, why, effects);
+                }
+            }
+        }
+    }
+
+    /// What is published, with its final times.
+    fn body(&mut self, now: &Now, at: usize, mut entries: Vec<(Offset, Entry)>) -> PublishBody {
+        for (offset, entry) in &mut entries {
+            if let Entry::Reading(record) = entry
+                && self.timing.time(*offset, record)
             {
-                self.give_retimed(now, offset, record);
+                let from = self.uplinks[at].forward.in_order_from(*offset);
+                self.give_retimed(now, from, *offset, record);
             }
-            let body = PublishBody::Entry(entry);
-            effects.push(Effect::Link(LinkCommand::Publish(Publish { id, body })));
         }
-        self.plan_seal(now);
-    }
-
-    fn publish_frontiers(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        if self.frontier_deadline().is_none_or(|due| due > now.mono) {
-            return;
+        let is_batch = self.uplinks[at].settings.forward.batching.is_on()
+            && entries.first().is_some_and(|(_, entry)| entry.reading().is_some());
+        if is_batch {
+            let records = entries.into_iter().filter_map(|(_, entry)| match entry {
+                Entry::Reading(record) => Some(record),
+                _ => None,
+            });
+            return PublishBody::Batch(records.collect());
         }
-        let interval = self.settings.frontier_interval;
-        let is_due = |said: Option<MonoTime>| said.is_none_or(|said| said + interval <= now.mono);
-        let due: Vec<SourceId> = self
-            .books
-            .accounts()
-            .filter(|(_, account)| account.is_frontier_due && is_due(account.frontier_said))
-            .map(|(source, _)| source.clone())
-            .collect();
-        for source in due {
-            if !self.forward.has_slot() {
-                return;
-            }
-            let frontier = self.frontier(now, &source);
-            let account = self.books.account(&source);
-            account.is_frontier_due = false;
-            account.frontier_said = Some(now.mono);
-            let id = self.forward.send_control(now.mono);
-            let body = PublishBody::Frontier(frontier);
-            effects.push(Effect::Link(LinkCommand::Publish(Publish { id, body })));
-        }
-    }
-
-    pub(super) fn frontier_deadline(&self) -> Option<MonoTime> {
-        if !self.connection.is_up() || self.stop.is_some() || !self.forward.has_slot() {
-            return None;
-        }
-        let interval = self.settings.frontier_interval;
-        let due = self.books.accounts().filter(|(_, account)| account.is_frontier_due);
-        due.map(|(_, account)| {
-            account.frontier_said.map_or(MonoTime::from_ns(0), |said| said + interval)
-        })
-        .min()
-    }
-
-    fn frontier(&mut self, now: &Now, source: &SourceId) -> Frontier {
-        let epoch = self.books.epoch();
-        let bound =
-            self.settings.sources.get(source).map_or(SourceSettings::DEFAULT.bound, |s| s.bound);
-        let account = self.books.account(source).clone();
-        let watermark =
-            account.meta.newest_event.map(|newest| newest - bound - Span::from_millis(1));
-        let held = self.least_unacknowledged(source, account.stored());
-        let complete_before = match (watermark, held) {
-            (Some(watermark), Some(least)) => Some(watermark.min(least)),
-            (watermark, _) => watermark,
-        };
-        // Where times are still open, nothing is complete.
-        let complete_before = complete_before.filter(|_| !self.has_open_times());
-        let gone = account.meta.acknowledged + account.meta.evicted + account.meta.lost;
-        Frontier {
-            source: source.clone(),
-            epoch,
-            through_seq: self.books.through(source, epoch),
-            complete_before,
-            pending: account.meta.accepted.saturating_sub(gone),
-            at: now.wall,
-        }
-    }
-
-    /// The least event time of a source's readings that the broker does not
-    /// have: exact while all of them are in memory, else that of the segments
-    /// they lie in, which is never later.
-    fn least_unacknowledged(&self, source: &SourceId, stored: u64) -> Option<EventTime> {
-        let of_source = |entry: &Entry| {
-            entry.reading().filter(|record| record.source == *source).map(|r| r.stamp.event_time)
-        };
-        let uncommitted = self.pending.entries().filter_map(of_source).min();
-        if stored == 0 {
-            return uncommitted;
-        }
-        let durable = match self.forward.all_unfinished(self.durable) {
-            Some(entries) => entries.filter_map(of_source).min(),
-            None => self.least_in_segments(source),
-        };
-        uncommitted.into_iter().chain(durable).min()
-    }
-
-    fn least_in_segments(&self, source: &SourceId) -> Option<EventTime> {
-        let frontier = Offset(self.forward.done().frontier());
-        let unfinished = self.buffer.segments().iter().filter(|segment| segment.next > frontier);
-        let contents = unfinished.flat_map(|segment| segment.contents.iter());
-        contents.filter(|((of, _), _)| of == source).map(|(_, range)| range.earliest).min()
+        // Only readings go together: this is one entry.
+        entries.pop().map_or(PublishBody::Batch(Vec::new()), |(_, entry)| PublishBody::Entry(entry))
     }
 }

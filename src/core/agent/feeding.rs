@@ -21,10 +21,18 @@ impl Agent {
     }
 
     /// Gives a reading that has just got a better time to the windows, once.
-    pub(super) fn give_retimed(&mut self, now: &Now, offset: Offset, record: &Record) {
-        let is_new = offset >= self.windows.retimed;
-        self.windows.retimed = self.windows.retimed.max(offset.plus(1));
-        if !is_new || self.windows.is_empty() {
+    pub(super) fn give_retimed(
+        &mut self,
+        now: &Now,
+        in_order_from: Offset,
+        offset: Offset,
+        record: &Record,
+    ) {
+        if self.windows.retimed.contains(offset.0) {
+            return;
+        }
+        self.windows.retimed.insert(in_order_from.0, offset.0 + 1);
+        if self.windows.is_empty() {
             return;
         }
         self.pending.push(Entry::Retimed(record.clone()), now.mono);

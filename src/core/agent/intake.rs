@@ -4,7 +4,7 @@ use super::*;
 use crate::core::clock::seal;
 use crate::core::id::CommitId;
 use crate::core::reading::{Origin, Reading, Record, Refusal, Stamp};
-use crate::core::seam::Batch;
+use crate::core::seam::{Batch, UplinkMeta};
 use crate::core::stamp::{self, Verdict};
 use crate::core::time::EventTime;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Agent {
         let has_waited =
             |since: Option<MonoTime>, bound: Span| since.is_some_and(|since| since + bound <= now);
         let has_something = !self.pending.is_empty() || self.unsaved_since.is_some();
-        let is_stopping = self.stop.is_some() && has_something;
+        let is_stopping = self.is_stopping && has_something;
         is_stopping
             || self.timing.is_commit_due()
             || self.windows.is_checkpoint_due(now)
@@ -173,20 +173,29 @@ impl Agent {
     }
 
     fn meta(&mut self, now: &Now) -> Meta {
-        let done = self.forward.done();
+        let done = self.done_everywhere();
         let frontier = Offset(done.frontier());
         let kept_from = frontier.min(self.windows.covered());
         self.start = self.start.max(self.buffer.trim_to(kept_from));
         let mut meta = Meta {
             start: self.start,
             frontier,
-            done: done.ranges().map(|(first, end)| (Offset(first), Offset(end))).collect(),
+            done: offsets(&done),
             gaps: self.gaps.iter().map(|(offset, gap)| (*offset, gap.clone())).collect(),
             ..Meta::default()
         };
         self.time_commit(now, &mut meta);
-        meta.retimed = self.windows.retimed;
-        self.books.fill(&mut meta, |source, epoch| self.buffer.holds(source, epoch));
+        self.windows.retimed.insert(0, frontier.0);
+        meta.retimed = all_offsets(&self.windows.retimed);
+        let is_live = |source: &SourceId, epoch| self.buffer.holds(source, epoch);
+        self.books.fill(&mut meta, is_live);
+        let own = self.uplinks.iter().enumerate().filter_map(|(at, uplink)| {
+            let handed = self.books.handed_at(at, is_live)?;
+            let done = uplink.forward.done();
+            let (frontier, done) = (Offset(done.frontier()), offsets(done));
+            Some((uplink.name(), UplinkMeta { frontier, done, handed }))
+        });
+        meta.uplinks = own.collect();
         meta
     }
 
@@ -206,9 +215,9 @@ impl Agent {
         if let Some(earliest) = event_times.min() {
             self.ages.grew(self.durable.0, earliest);
         }
-        self.ages.done_below(self.forward.done().frontier());
-        if self.connection.is_up() {
-            self.forward.offer(done.commit.first, entries);
+        self.ages.done_below(self.frontier_offset().0);
+        for uplink in self.uplinks.iter_mut().filter(|uplink| uplink.connection.is_up()) {
+            uplink.forward.offer(done.commit.first, entries);
         }
         for receipt in done.receipts {
             effects.push(Effect::Receipt(receipt, Outcome::Durable));
@@ -222,6 +231,18 @@ impl Agent {
         let entries = entries.len() as u64;
         effects.push(Effect::Notice(Notice::Committed { entries, took: done.took }));
     }
+}
+
+/// All of it, its frontier as the first range.
+fn all_offsets(set: &RangeSet) -> Vec<(Offset, Offset)> {
+    let mut all = vec![(Offset(0), Offset(set.frontier()))];
+    all.extend(offsets(set));
+    all
+}
+
+/// The ranges above its frontier.
+fn offsets(set: &RangeSet) -> Vec<(Offset, Offset)> {
+    set.ranges().map(|(first, end)| (Offset(first), Offset(end))).collect()
 }
 
 fn is_by_device(stamp: &Stamp) -> bool {

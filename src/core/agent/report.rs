@@ -1,11 +1,12 @@
 //! The agent's account of itself.
 
 use super::*;
+use crate::core::status::UplinkStatus;
 
 impl Agent {
     /// The books as they stand.
     pub fn status(&self, now: &Now) -> Status {
-        let frontier = Offset(self.forward.done().frontier());
+        let frontier = self.frontier_offset();
         let unfinished = self.buffer.segments().iter().filter(|segment| segment.next > frontier);
         let contents = unfinished.flat_map(|segment| segment.contents.values());
         let backlog = self.books.stored();
@@ -15,7 +16,7 @@ impl Agent {
             sources: self.source_books(),
             lateness: self.lateness.quantiles(),
             backlog,
-            unsent: self.forward.backlog(self.durable),
+            unsent: self.uplinks.iter().map(|one| one.forward.backlog(self.durable)).max().unwrap_or(0),
             uncommitted: self.pending.uncommitted() as u64,
             // What was there before this start has no marks: then the segments
             // it lies in tell, which may be earlier.
@@ -28,13 +29,25 @@ impl Agent {
             disk: self.buffer.disk(),
             full: self.buffer.full(),
             is_committing: self.pending.failed_attempts() == 0,
-            link: self.connection.state(),
-            inflight: self.forward.inflight(),
-            oldest_inflight: self.forward.oldest_sent().map(|sent| now.mono.since(sent)),
-            ack_rate: self.ack_rate.per_second(now.mono),
+            uplinks: self.uplinks.iter().map(|uplink| self.uplink_status(uplink, now)).collect(),
             accept_rate: self.accept_rate.per_second(now.mono),
             windows: self.windows.status(),
-            held: self.forward.held().map(|(source, code)| (source.clone(), code)).collect(),
+        }
+    }
+
+    fn uplink_status(&self, uplink: &Uplink, now: &Now) -> UplinkStatus {
+        let forward = &uplink.forward;
+        UplinkStatus {
+            name: uplink.name(),
+            state: uplink.connection.state(),
+            inflight: forward.inflight(),
+            inflight_max: uplink.settings.forward.inflight_max,
+            oldest_inflight: forward.oldest_sent().map(|sent| now.mono.since(sent)),
+            ack_rate: uplink.ack_rate.per_second(now.mono),
+            acknowledged: self.books.acknowledged_at(usize::from(uplink.id.0)),
+            backlog: forward.backlog(self.durable),
+            backfill: forward.backfill(),
+            held: forward.held().map(|(source, code)| (source.clone(), code)).collect(),
         }
     }
 
@@ -58,9 +71,9 @@ impl Agent {
         sources.collect()
     }
 
-    /// Publishes without PUBACK.
-    pub fn inflight(&self) -> usize {
-        self.forward.inflight()
+    /// Publishes without PUBACK, of each uplink.
+    pub fn inflight(&self) -> impl Iterator<Item = usize> {
+        self.uplinks.iter().map(|uplink| uplink.forward.inflight())
     }
 
     pub(super) fn link_status(&self, now: &Now, is_online: bool) -> LinkStatus {

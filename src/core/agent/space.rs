@@ -40,7 +40,7 @@ impl Agent {
         }
         let Some(segment) = self.buffer.to_evict() else { return };
         let (first, end, contents) = (segment.first, segment.next, segment.contents.clone());
-        if !self.forward.give_up_below(end) {
+        if !self.give_up_below(end) {
             return;
         }
         for ((source, epoch), range) in contents.iter() {
@@ -48,7 +48,7 @@ impl Agent {
         }
         self.carry_over_gaps(now, end);
         self.timing.lost(first, end);
-        self.forward.finish(first, end);
+        self.finish_everywhere(first, end);
         self.start = self.start.max(end);
         self.unsaved_since.get_or_insert(now.mono);
     }
@@ -84,7 +84,7 @@ impl Agent {
             }
         }
         self.timing.lost(damage.first, damage.end);
-        self.forward.finish(damage.first, damage.end);
+        self.finish_everywhere(damage.first, damage.end);
         self.unsaved_since.get_or_insert(now.mono);
     }
 
@@ -125,7 +125,7 @@ impl Agent {
         let mut gap = gap;
         let touching = self.gaps.iter().find(|(_, known)| continues(known, &gap));
         let merged = touching.map(|(offset, known)| (*offset, known.clone()));
-        if let Some((offset, known)) = merged.filter(|(offset, _)| self.forward.withdraw(*offset)) {
+        if let Some((offset, known)) = merged.filter(|(offset, _)| self.withdraw(*offset)) {
             gap.first_seq = known.first_seq;
             gap.first_event_time = least(known.first_event_time, gap.first_event_time);
             gap.last_event_time = known.last_event_time.max(gap.last_event_time);

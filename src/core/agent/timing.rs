@@ -144,7 +144,7 @@ impl Timing {
     /// Notes what is sealed and about to leave without a bound.
     fn note<'a>(&mut self, leaving: impl Iterator<Item = (Offset, &'a Entry)>) {
         let sealed = self.sealed;
-        for (offset, entry) in leaving.take_while(|(offset, _)| *offset < sealed) {
+        for (offset, entry) in leaving.filter(|(offset, _)| *offset < sealed) {
             let Some(record) = entry.reading() else { continue };
             if self.leaves_unbounded(offset, record) && !correct::is_noted(&self.sent, record) {
                 correct::note(&mut self.sent, record);
@@ -200,7 +200,8 @@ impl Agent {
         self.clock.look(now);
         for event in self.clock.take_events() {
             if matches!(event.kind, ClockEventKind::Step(_)) {
-                self.connection.clock_was_set(now.mono);
+                let connections = self.uplinks.iter_mut().map(|uplink| &mut uplink.connection);
+                connections.for_each(|connection| connection.clock_was_set(now.mono));
             }
             match event.kind {
                 ClockEventKind::Step(by) if by.ns() >= 0 => self.timing.steps.0 += 1,
@@ -280,7 +281,7 @@ impl Agent {
 
     /// When a seal is due at the latest.
     pub(super) fn seal_deadline(&self) -> Option<MonoTime> {
-        let is_free = !self.pending.is_outstanding() && self.connection.is_up();
+        let is_free = !self.pending.is_outstanding() && self.is_any_up();
         let now_due = self.timing.is_due.then_some(MonoTime::from_ns(0));
         self.timing.due_at.or(now_due).filter(|_| is_free)
     }
@@ -293,7 +294,9 @@ impl Agent {
         let is_awaited = |boot| sent.iter().any(|stretch| stretch.boot == boot);
         self.clock.prune(meta.frontier, is_awaited);
         self.seal_if_possible(now);
-        self.timing.note(self.forward.ready());
+        for uplink in &self.uplinks {
+            self.timing.note(uplink.forward.ready());
+        }
         self.timing.note(self.pending.numbered());
         meta.sealed = self.timing.sealed;
         meta.alive = Some((self.clock.boot_id(), now.uptime()));
@@ -321,10 +324,12 @@ impl Agent {
         let Some(first_open) = self.timing.first_open else {
             return self.timing.seal(end, Vec::new());
         };
-        let is_ready = self.connection.is_up() && self.waits_until(now).is_none();
+        let is_ready = self.is_any_up() && self.waits_until(now).is_none();
         // Only what is about to be sent: the rest may still learn a better time.
-        let is_live = self.forward.is_caught_up(self.durable);
-        let end = if is_live { end } else { self.forward.taken_up() };
+        let connected = || self.uplinks.iter().filter(|uplink| uplink.connection.is_up());
+        let is_live = connected().any(|uplink| uplink.forward.is_caught_up(self.durable));
+        let taken_up = connected().map(|uplink| uplink.forward.taken_up()).max();
+        let end = if is_live { end } else { taken_up.unwrap_or_default() };
         let is_crowded = self.timing.seals.len() >= SEALS_MAX;
         if !is_ready || is_crowded || end <= first_open {
             self.timing.sealed = self.timing.sealed.max(first_open);

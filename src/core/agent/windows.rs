@@ -44,8 +44,9 @@ pub(super) struct Windows {
     writing: Option<Offset>,
     next_checkpoint: MonoTime,
     is_changed: bool,
-    /// Retimed readings below have been given to the windows.
-    pub(super) retimed: Offset,
+    /// Retimed readings that have been given to the windows, and all before them
+    /// on the same lane.
+    pub(super) retimed: RangeSet,
     /// Results that a replay found different from the journal.
     pub(super) differences: u64,
     /// A part of what was to be replayed is gone.
@@ -127,7 +128,7 @@ impl Windows {
             writing: None,
             next_checkpoint: now.mono,
             is_changed: !is_alone,
-            retimed: meta.retimed,
+            retimed: super::uplink::done_set(Offset(0), &meta.retimed),
             differences: 0,
             is_torn: false,
             marks: Vec::new(),

@@ -1,0 +1,342 @@
+//! `[[uplink]]`: the ways up.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::check::{HOUR, KIB, MIB, ms, secs};
+use super::file::{Section, Wrong};
+use super::print::{Page, word};
+use super::value;
+use crate::core::forward::{Batching, ForwardSettings, ShareSettings};
+use crate::core::limits;
+use crate::core::settings::UplinkSettings;
+use crate::core::time::Span;
+
+/// What a reading takes in a batch besides its texts, at most, in bytes: the
+/// keys, the numbers and the times of the format.
+const JSON_READING_BYTES: u64 = 420;
+/// The same in postcard, its dictionary included.
+const POSTCARD_READING_BYTES: u64 = 96;
+
+/// `[[uplink]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Uplink {
+    /// Its name in status and metrics.
+    pub name: String,
+    /// The broker.
+    pub url: MqttUrl,
+    /// The version of MQTT.
+    pub protocol: Protocol,
+    /// The MQTT client identifier.
+    pub client_id: String,
+    /// The user name, if the broker wants one.
+    pub username: Option<String>,
+    /// The file that holds the password, if the broker wants one.
+    pub password_file: Option<PathBuf>,
+    /// The file of trusted certificates, if not those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Our certificate, if the broker wants one. Never without `key_file`.
+    pub cert_file: Option<PathBuf>,
+    /// Its key. Never without `cert_file`.
+    pub key_file: Option<PathBuf>,
+    /// MQTT keep-alive, whole seconds.
+    pub keep_alive: Duration,
+    /// Publishes without PUBACK, at most.
+    pub inflight_max: usize,
+    /// How long a publish may wait for its PUBACK.
+    pub ack_timeout: Duration,
+    /// Largest payload that is sent, in bytes; larger readings are set aside.
+    pub max_payload: u64,
+    /// What payloads look like.
+    pub format: UplinkFormat,
+    /// The topic template of readings.
+    pub topic: String,
+    /// The topic template of readings of the backlog, if it is another.
+    pub backfill_topic: Option<String>,
+    /// Which readings go first after an outage.
+    pub order: Order,
+    /// Part of the way that the backlog may take while live readings flow.
+    pub backfill_share: f64,
+    /// Readings of the backlog a second, at most.
+    pub backfill_rate: Option<u64>,
+    /// Readings in one payload, at most; formats of batches only.
+    pub batch_max_readings: usize,
+    /// Bytes of one payload, at most; formats of batches only.
+    pub batch_max_bytes: u64,
+    /// How long a batch that is not full waits for more.
+    pub linger: Duration,
+    /// Least time between two delivery frontiers of one source.
+    pub frontier_interval: Duration,
+    /// First wait between two attempts to connect.
+    pub reconnect_min: Duration,
+    /// Greatest wait between two attempts to connect.
+    pub reconnect_max: Duration,
+}
+
+/// Where the broker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MqttUrl {
+    /// `mqtts`.
+    pub is_tls: bool,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port; 1883 or 8883 unless written.
+    pub port: u16,
+}
+
+impl fmt::Display for MqttUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "mqtts" } else { "mqtt" };
+        let Self { host, port, .. } = self;
+        match host.contains(':') {
+            true => write!(f, "{scheme}://[{host}]:{port}"),
+            false => write!(f, "{scheme}://{host}:{port}"),
+        }
+    }
+}
+
+/// A version of MQTT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT 5.
+    V5,
+    /// MQTT 3.1.1.
+    V311,
+}
+
+/// What payloads look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UplinkFormat {
+    /// One JSON object a reading.
+    Json,
+    /// One JSON object for readings of one source.
+    JsonBatch,
+    /// The same in postcard, zstd-compressed where it pays.
+    PostcardBatch,
+}
+
+/// Which readings go first after an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Those that come from then on; the backlog drains beside them.
+    LiveFirst,
+    /// The oldest: journal order.
+    OldestFirst,
+}
+
+const FORMATS: [(&str, UplinkFormat); 3] = [
+    ("json", UplinkFormat::Json),
+    ("json-batch", UplinkFormat::JsonBatch),
+    ("postcard-batch", UplinkFormat::PostcardBatch),
+];
+const ORDERS: [(&str, Order); 2] =
+    [("live-first", Order::LiveFirst), ("oldest-first", Order::OldestFirst)];
+const PROTOCOLS: [(&str, Protocol); 2] = [("5", Protocol::V5), ("3.1.1", Protocol::V311)];
+
+impl Uplink {
+    /// What the agent needs to know of it.
+    pub(super) fn settings(&self) -> UplinkSettings {
+        UplinkSettings {
+            name: self.name.as_str().into(),
+            forward: ForwardSettings {
+                inflight_max: self.inflight_max,
+                is_live_first: self.order == Order::LiveFirst,
+                share: ShareSettings {
+                    share: self.backfill_share,
+                    per_second: self.backfill_rate,
+                },
+                batching: self.batching(),
+                linger: Span::from_std(self.linger),
+            },
+            ack_timeout: Span::from_std(self.ack_timeout),
+            backoff: (Span::from_std(self.reconnect_min), Span::from_std(self.reconnect_max)),
+            frontier_interval: Span::from_std(self.frontier_interval),
+        }
+    }
+
+    fn batching(&self) -> Batching {
+        let reading_bytes = match self.format {
+            UplinkFormat::Json => return Batching::SINGLE,
+            UplinkFormat::JsonBatch => JSON_READING_BYTES,
+            UplinkFormat::PostcardBatch => POSTCARD_READING_BYTES,
+        };
+        let (readings_max, bytes_max) = (self.batch_max_readings, self.batch_max_bytes);
+        Batching { readings_max, bytes_max, reading_bytes }
+    }
+}
+
+/// The uplinks of a file. `None` only after a problem was noted.
+pub(super) fn uplinks(root: &Section<'_>, gateway: &str) -> Option<Vec<Uplink>> {
+    let sections = root.tables("uplink");
+    if sections.is_empty() {
+        root.problem("uplink", "missing", "write [[uplink]] with the broker's url");
+        return None;
+    }
+    if sections.len() > limits::UPLINKS_MAX {
+        let what = format!("{} uplinks are too many", sections.len());
+        root.problem("uplink", what, format!("use at most {}", limits::UPLINKS_MAX));
+    }
+    let mut read: Vec<Uplink> = Vec::new();
+    let mut is_whole = true;
+    for section in sections {
+        match uplink(&section, gateway, &read) {
+            Some(one) => read.push(one),
+            None => is_whole = false,
+        }
+        section.refuse_unknown();
+    }
+    is_whole.then_some(read)
+}
+
+fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Uplink> {
+    let topic = "tidegate/{gateway}/readings/{source}".to_owned();
+    let inflight = value::integer(1..=limits::INFLIGHT_MAX as u64);
+    let keep_alive = section.read("keep_alive", secs(30), whole_seconds);
+    let patience = keep_alive.saturating_mul(2).max(secs(30));
+    let url = section.require("url", "\"mqtts://broker.example:8883\"", value::mqtt_url);
+    let name = section.read("name", "main".to_owned(), value::name);
+    if others.iter().any(|other| other.name == name) {
+        section.problem("name", format!("{name:?} is taken"), "give each uplink its own");
+    }
+    // Two connections with one client id would throw each other out.
+    let own_id = if others.is_empty() {
+        format!("tidegate-{gateway}")
+    } else {
+        format!("tidegate-{gateway}-{name}")
+    };
+    let format = section.read("format", UplinkFormat::Json, value::one_of(&FORMATS));
+    let max_payload = section.read("max_payload", 128 * KIB, value::size(KIB..=16 * MIB));
+    let batch_readings = value::integer(1..=limits::BATCH_READINGS_MAX as u64);
+    let uplink = Uplink {
+        name,
+        url: url.unwrap_or(MqttUrl { is_tls: true, host: String::new(), port: 0 }),
+        protocol: section.read("protocol", Protocol::V5, value::one_of(&PROTOCOLS)),
+        client_id: section.read("client_id", own_id, client_id),
+        username: section.read("username", None, |v| {
+            value::text(v).map(|name| Some(name).filter(|name| !name.is_empty()))
+        }),
+        password_file: section.read("password_file", None, value::optional_path),
+        ca_file: section.read("ca_file", None, value::optional_path),
+        cert_file: section.read("cert_file", None, value::optional_path),
+        key_file: section.read("key_file", None, value::optional_path),
+        keep_alive,
+        inflight_max: section.read("inflight_max", 100, inflight) as usize,
+        ack_timeout: section.read("ack_timeout", patience, value::duration(secs(1)..=HOUR)),
+        max_payload,
+        format,
+        topic: section.read("topic", topic, value::topic),
+        backfill_topic: section.read("backfill_topic", None, optional_topic),
+        order: section.read("order", Order::LiveFirst, value::one_of(&ORDERS)),
+        backfill_share: section.read("backfill_share", 0.5, value::number(0.0..=1.0)),
+        backfill_rate: section.read("backfill_rate", None, rate),
+        batch_max_readings: section.read("batch_max_readings", 500, batch_readings) as usize,
+        batch_max_bytes: section.read(
+            "batch_max_bytes",
+            (96 * KIB).min(max_payload),
+            value::size(KIB..=16 * MIB),
+        ),
+        linger: section.read("linger", ms(0), value::duration(ms(0)..=secs(60))),
+        frontier_interval: section.read(
+            "frontier_interval",
+            secs(5),
+            value::duration(ms(100)..=HOUR),
+        ),
+        reconnect_min: section.read("reconnect_min", secs(1), value::duration(ms(10)..=HOUR)),
+        reconnect_max: section.read("reconnect_max", secs(60), value::duration(ms(10)..=HOUR)),
+    };
+    agree(section, &uplink, url_is_plain(section, &uplink));
+    section.has("url").then_some(uplink)
+}
+
+fn url_is_plain(section: &Section<'_>, uplink: &Uplink) -> bool {
+    section.has("url") && !uplink.url.is_tls
+}
+
+/// Keys of an uplink that must agree with each other.
+fn agree(section: &Section<'_>, uplink: &Uplink, is_plain: bool) {
+    if uplink.reconnect_max < uplink.reconnect_min {
+        section.problem("reconnect_max", "is less than reconnect_min", "raise it");
+    }
+    if uplink.password_file.is_some() && uplink.username.is_none() {
+        section.problem("password_file", "is set without a user name", "write username too");
+    }
+    match (&uplink.cert_file, &uplink.key_file) {
+        (Some(_), None) => section.problem("cert_file", "is set without key_file", "write both"),
+        (None, Some(_)) => section.problem("key_file", "is set without cert_file", "write both"),
+        _ => {}
+    }
+    let files = [("ca_file", &uplink.ca_file), ("cert_file", &uplink.cert_file)];
+    for (key, _) in files.iter().filter(|(_, file)| is_plain && file.is_some()) {
+        section.problem(key, "has no use without TLS", "write the url with mqtts://");
+    }
+}
+
+fn whole_seconds(value: &toml::de::DeValue<'_>) -> Result<Duration, Wrong> {
+    let length = value::duration(secs(5)..=secs(65_535))(value)?;
+    if length.subsec_nanos() == 0 {
+        return Ok(length);
+    }
+    Err(Wrong::new("is not a whole number of seconds", "MQTT knows no smaller unit here"))
+}
+
+fn client_id(value: &toml::de::DeValue<'_>) -> Result<String, Wrong> {
+    let id = value::text(value)?;
+    if (1..=256).contains(&id.len()) && !id.chars().any(char::is_control) {
+        return Ok(id);
+    }
+    Err(Wrong::new("is no client identifier", "use 1 to 256 bytes, no control characters"))
+}
+
+/// A topic template; nothing for the empty text.
+fn optional_topic(value: &toml::de::DeValue<'_>) -> Result<Option<String>, Wrong> {
+    if value.as_str() == Some("") { Ok(None) } else { value::topic(value).map(Some) }
+}
+
+/// `"none"`, or readings a second as in `"2000/s"`.
+fn rate(value: &toml::de::DeValue<'_>) -> Result<Option<u64>, Wrong> {
+    let written = value::text(value)?;
+    if written == "none" {
+        return Ok(None);
+    }
+    let per_second = written.strip_suffix("/s").and_then(|number| number.trim().parse().ok());
+    match per_second {
+        Some(per_second @ 1..=10_000_000) => Ok(Some(per_second)),
+        Some(_) => Err(Wrong::new(format!("{written:?} is out of range"), "use 1/s to 10000000/s")),
+        None => {
+            let fix = "write readings a second like \"2000/s\", or \"none\"";
+            Err(Wrong::new(format!("{written:?} is not a rate"), fix))
+        }
+    }
+}
+
+/// All keys of an uplink with the values in force.
+pub(super) fn print(page: &mut Page, uplink: &Uplink) {
+    page.head("[[uplink]]");
+    page.text("name", &uplink.name);
+    page.text("url", &uplink.url.to_string());
+    page.text("protocol", word(&PROTOCOLS, uplink.protocol));
+    page.text("client_id", &uplink.client_id);
+    page.text("username", uplink.username.as_deref().unwrap_or_default());
+    page.path("password_file", uplink.password_file.as_ref());
+    page.path("ca_file", uplink.ca_file.as_ref());
+    page.path("cert_file", uplink.cert_file.as_ref());
+    page.path("key_file", uplink.key_file.as_ref());
+    page.duration("keep_alive", uplink.keep_alive);
+    page.raw("inflight_max", uplink.inflight_max);
+    page.duration("ack_timeout", uplink.ack_timeout);
+    page.size("max_payload", uplink.max_payload);
+    page.text("format", word(&FORMATS, uplink.format));
+    page.text("topic", &uplink.topic);
+    page.text("backfill_topic", uplink.backfill_topic.as_deref().unwrap_or_default());
+    page.text("order", word(&ORDERS, uplink.order));
+    page.raw("backfill_share", format_args!("{:?}", uplink.backfill_share));
+    let rate = uplink.backfill_rate.map_or("none".to_owned(), |rate| format!("{rate}/s"));
+    page.text("backfill_rate", &rate);
+    page.raw("batch_max_readings", uplink.batch_max_readings);
+    page.size("batch_max_bytes", uplink.batch_max_bytes);
+    page.duration("linger", uplink.linger);
+    page.duration("frontier_interval", uplink.frontier_interval);
+    page.duration("reconnect_min", uplink.reconnect_min);
+    page.duration("reconnect_max", uplink.reconnect_max);
+}

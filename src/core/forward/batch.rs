@@ -1,0 +1,67 @@
+//! Which readings go together in one publish.
+
+use crate::core::id::Epoch;
+use crate::core::reading::{Entry, Record};
+
+/// The bounds of one publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batching {
+    /// Readings in one publish, at most; 1 sends each on its own.
+    pub readings_max: usize,
+    /// Bytes of one payload, at most, by the estimate below.
+    pub bytes_max: u64,
+    /// What a reading takes besides its texts, at most, in bytes: depends on the
+    /// format.
+    pub reading_bytes: u64,
+}
+
+impl Batching {
+    /// Each reading on its own.
+    pub const SINGLE: Batching = Batching { readings_max: 1, bytes_max: u64::MAX, reading_bytes: 0 };
+
+    /// Whether readings go together at all.
+    pub const fn is_on(&self) -> bool {
+        self.readings_max > 1
+    }
+
+    /// An upper estimate of what a reading takes in the payload. Texts count
+    /// twice, for what must be escaped in them.
+    fn estimate(&self, record: &Record) -> u64 {
+        self.reading_bytes + 2 * record.text_bytes() as u64
+    }
+}
+
+/// The measure of a run: readings of one source and numbering, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    batching: Batching,
+    limit: usize,
+    bytes: u64,
+    count: usize,
+    epoch: Option<Epoch>,
+}
+
+impl Run {
+    /// An empty run of at most `limit` readings.
+    pub(super) fn new(batching: &Batching, limit: usize) -> Self {
+        let limit = limit.min(batching.readings_max).max(1);
+        Self { batching: *batching, limit, bytes: 0, count: 0, epoch: None }
+    }
+
+    /// Whether `entry` may join what is there.
+    pub(super) fn has_room_for(&self, entry: &Entry) -> bool {
+        let Some(record) = entry.reading() else { return false };
+        let is_of_epoch = self.epoch.is_none_or(|epoch| epoch == record.epoch);
+        let bytes = self.bytes + self.batching.estimate(record);
+        let fits = self.count == 0 || bytes <= self.batching.bytes_max;
+        is_of_epoch && self.count < self.limit && fits
+    }
+
+    /// `entry` joins.
+    pub(super) fn count(&mut self, entry: &Entry) {
+        let Some(record) = entry.reading() else { return };
+        self.count += 1;
+        self.bytes += self.batching.estimate(record);
+        self.epoch = Some(record.epoch);
+    }
+}

@@ -1,0 +1,172 @@
+//! What is on its way: publishes without PUBACK, and what was on its way when
+//! connections were lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::id::{Offset, PublishId, SourceId};
+use crate::core::reading::Entry;
+use crate::core::seam::Lane;
+use crate::core::time::{MonoTime, Span};
+
+/// Something published, its PUBACK not seen.
+#[derive(Clone, Debug)]
+pub(super) struct Flight {
+    /// Entries of the journal; none for a frontier or status, which is said
+    /// again when it is lost, from newer facts.
+    pub(super) entries: Vec<(Offset, Entry)>,
+    pub(super) lane: Lane,
+    pub(super) sent: MonoTime,
+}
+
+impl Flight {
+    pub(super) fn is_control(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn source(&self) -> Option<&SourceId> {
+        self.entries.first().map(|(_, entry)| entry.source())
+    }
+
+    pub(super) fn took(&self, now: MonoTime) -> Span {
+        now.since(self.sent)
+    }
+}
+
+/// How often an entry was on its way when the connection was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Losses {
+    in_a_row: u32,
+    /// As the only one, on a connection that had acknowledged something before.
+    alone: u32,
+}
+
+/// All that is on its way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flights {
+    by_id: BTreeMap<PublishId, Flight>,
+    offsets: BTreeSet<Offset>,
+    backfill: usize,
+    losses: BTreeMap<Offset, Losses>,
+    last_id: PublishId,
+    /// Something was acknowledged on this connection.
+    has_puback: bool,
+    /// What flies alone, because it may be what kills connections.
+    suspect: Option<PublishId>,
+}
+
+impl Flights {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Those of the backfill.
+    pub(super) fn backfill(&self) -> usize {
+        self.backfill
+    }
+
+    /// When the oldest was sent: numbers follow time.
+    pub(super) fn oldest_sent(&self) -> Option<MonoTime> {
+        self.by_id.values().next().map(|flight| flight.sent)
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.by_id.values().flat_map(|flight| flight.entries.iter().map(|(_, entry)| entry))
+    }
+
+    pub(super) fn has(&self, offset: Offset) -> bool {
+        self.offsets.contains(&offset)
+    }
+
+    pub(super) fn has_below(&self, offset: Offset) -> bool {
+        self.offsets.range(..offset).next().is_some()
+    }
+
+    pub(super) fn has_source(&self, source: &SourceId) -> bool {
+        self.by_id.values().any(|flight| flight.source() == Some(source))
+    }
+
+    /// Whether a suspect flies: nothing else may.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.suspect.is_some()
+    }
+
+    pub(super) fn launch(&mut self, flight: Flight) -> PublishId {
+        self.last_id = PublishId(self.last_id.0 + 1);
+        self.offsets.extend(flight.entries.iter().map(|(offset, _)| *offset));
+        self.backfill += usize::from(flight.lane == Lane::Backfill && !flight.is_control());
+        self.by_id.insert(self.last_id, flight);
+        self.last_id
+    }
+
+    /// Launches what may be what kills connections; nothing else flies.
+    pub(super) fn launch_suspect(&mut self, flight: Flight) -> PublishId {
+        let id = self.launch(flight);
+        self.suspect = Some(id);
+        id
+    }
+
+    /// Whether a suspect may be launched: it must be certain that it was it.
+    pub(super) fn is_clear_for_suspect(&self) -> bool {
+        self.by_id.is_empty() && self.has_puback
+    }
+
+    /// It is on its way no more.
+    pub(super) fn land(&mut self, id: PublishId) -> Option<Flight> {
+        let flight = self.by_id.remove(&id)?;
+        for (offset, _) in &flight.entries {
+            self.offsets.remove(offset);
+        }
+        self.backfill -= usize::from(flight.lane == Lane::Backfill && !flight.is_control());
+        self.suspect = self.suspect.filter(|suspect| *suspect != id);
+        Some(flight)
+    }
+
+    /// The broker answered: whatever it said, it did not die of it.
+    pub(super) fn was_answered(&mut self, flight: &Flight) {
+        self.has_puback = true;
+        if !self.losses.is_empty() {
+            flight.entries.iter().for_each(|(offset, _)| {
+                self.losses.remove(offset);
+            });
+        }
+    }
+
+    /// The connection is gone, and with it all that flew. `is_blamed`: the peer
+    /// or the network ended it, so one of these may have been the cause.
+    pub(super) fn lose(&mut self, is_blamed: bool) {
+        let (suspect, has_puback) = (self.suspect.take(), self.has_puback);
+        self.has_puback = false;
+        self.backfill = 0;
+        self.offsets.clear();
+        let lost = std::mem::take(&mut self.by_id);
+        if !is_blamed || lost.values().all(Flight::is_control) {
+            return;
+        }
+        let before = std::mem::take(&mut self.losses);
+        for (id, flight) in lost {
+            for (offset, _) in flight.entries {
+                let mut losses = before.get(&offset).copied().unwrap_or_default();
+                losses.in_a_row += 1;
+                losses.alone += u32::from(has_puback && suspect == Some(id));
+                self.losses.insert(offset, losses);
+            }
+        }
+    }
+
+    /// Connections in a row that were lost while it was on its way.
+    pub(super) fn lost_in_a_row(&self, offset: Offset) -> u32 {
+        self.losses.get(&offset).map_or(0, |losses| losses.in_a_row)
+    }
+
+    /// Those of them on which it was the only one.
+    pub(super) fn lost_alone(&self, offset: Offset) -> u32 {
+        self.losses.get(&offset).map_or(0, |losses| losses.alone)
+    }
+
+    /// `[first, end)` need not be remembered.
+    pub(super) fn forget(&mut self, first: Offset, end: Offset) {
+        if !self.losses.is_empty() {
+            self.losses.retain(|offset, _| !(first..end).contains(offset));
+        }
+    }
+}

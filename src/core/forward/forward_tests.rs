@@ -1,0 +1,1 @@
+//! The forwarder, by its public door.
