@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate::core::clock::{ClockSource, ClockState};
-use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId};
+use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
 use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
-use tidegate::core::seam::{Commit, Fetch, Meta, Purpose, SourceMeta};
+use tidegate::core::seam::{Commit, Fetch, Lane, Meta, Purpose, SourceMeta};
 use tidegate::core::time::{EventTime, IngestTime, MaxError, TimebaseId, Uptime};
 use tidegate::store::{Options, SEGMENT_BYTES, Store};
 
@@ -112,8 +112,12 @@ fn main() {
     let start = Instant::now();
     let (mut from, mut read) = (Offset(0), 0);
     while from.0 < count {
-        let fetch =
-            Fetch { purpose: Purpose::Forward, from, entries_max: 1_024, bytes_max: 1 << 20 };
+        let fetch = Fetch {
+            purpose: Purpose::Forward(UplinkId(0), Lane::Live),
+            from,
+            entries_max: 1_024,
+            bytes_max: 1 << 20,
+        };
         let fetched = store.fetch(&fetch);
         read += fetched.entries.len();
         from = fetched.next;

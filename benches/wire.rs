@@ -58,7 +58,7 @@ async fn carry(protocol: Protocol) {
     let (mut sent, mut done) = (IN_FLIGHT, 0);
     while done < COUNT {
         match link.events.recv().await {
-            Some(LinkEvent::Puback { code: 0, .. }) => done += 1,
+            Some((_, LinkEvent::Puback { code: 0, .. })) => done += 1,
             event => panic!("{event:?}"),
         }
         if sent < COUNT {

@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use tidegate::core::clock::{ClockSource, ClockState};
-use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId};
+use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
 use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
-use tidegate::core::seam::{Commit, Damage, Fetch, Meta, Purpose, Recovered};
+use tidegate::core::seam::{Commit, Damage, Fetch, Lane, Meta, Purpose, Recovered};
 use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 use tidegate::store::{Options, Store};
 
@@ -112,7 +112,7 @@ fn read_all(store: &mut Store, end: Offset) -> (Seen, Vec<Damage>) {
     let mut from = Offset(0);
     while from < end {
         let fetched = store.fetch(&Fetch {
-            purpose: Purpose::Forward,
+            purpose: Purpose::Forward(UplinkId(0), Lane::Live),
             from,
             entries_max: 1024,
             bytes_max: 1 << 20,
@@ -372,7 +372,7 @@ fn b_08_one_undecodable_record() {
     assert_eq!(missing, [(source, Seq(seq), Some(Seq(seq)))]);
     // Reading on from behind the stretch does not tell it again.
     let after = store.fetch(&Fetch {
-        purpose: Purpose::Forward,
+        purpose: Purpose::Forward(UplinkId(0), Lane::Live),
         from: Offset(500),
         entries_max: 1024,
         bytes_max: 1 << 20,

@@ -42,7 +42,7 @@ proptest! {
     ) {
         let source = SourceId::new("plc");
         let epoch = Epoch { number: 1, nonce: 7 };
-        let mut books = Books::open(&Meta::default(), epoch);
+        let mut books = Books::open(&Meta::default(), epoch, &[]);
         for _ in 0..accepted {
             books.accept(&source);
         }
@@ -68,8 +68,8 @@ proptest! {
             let sums = meta.sources[&source];
             prop_assert_eq!(sums.acknowledged + sums.evicted + sums.lost, done.len() as u64);
             prop_assert_eq!(books.stored(), accepted - done.len() as u64);
-            let reopened = Books::open(&meta, epoch);
-            prop_assert_eq!(reopened.through(&source, epoch), books.through(&source, epoch));
+            let reopened = Books::open(&meta, epoch, &[]);
+            prop_assert_eq!(reopened.through(0, &source, epoch), books.through(0, &source, epoch));
             for seq in 1..=accepted {
                 prop_assert_eq!(reopened.is_done(&source, epoch, Seq(seq)), done.contains(&seq));
             }

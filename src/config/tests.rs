@@ -105,7 +105,7 @@ fn the_sample_file_has_every_key_that_is_read() {
 #[test]
 fn the_minimal_file_leaves_the_rest_to_the_defaults() {
     let config = parse(MINIMAL);
-    assert_eq!(config.uplink.client_id, "tidegate-gw-07");
+    assert_eq!(config.uplinks[0].client_id, "tidegate-gw-07");
     assert_eq!(config.journal.max_bytes, 1 << 30);
     assert_eq!(config.sources.len(), 1);
 }
@@ -150,7 +150,7 @@ fn what_is_printed_parses_to_the_same_configuration() {
     );
     let config = parse(&odd);
     assert_eq!(config.sources[0].map.entity.names(), ["a/b", "c~d"]);
-    assert_eq!(config.uplink.username.as_deref(), Some("a\"b\\c"));
+    assert_eq!(config.uplinks[0].username.as_deref(), Some("a\"b\\c"));
     assert_eq!(parse(&config.print()), config);
 }
 
@@ -270,7 +270,7 @@ fn urls_are_checked() {
     check_url("mqtt://b:70000", "\"mqtt://b:70000\" has no valid port");
     check_url("mqtt://", "\"mqtt://\" has no valid host");
     check_url("mqtt://a:b:1", "\"mqtt://a:b:1\" has no valid host");
-    let url = |text: &str| parse(&HEAD.replace("mqtt://b", text)).uplink.url;
+    let url = |text: &str| parse(&HEAD.replace("mqtt://b", text)).uplinks.remove(0).url;
     let is = |is_tls, host: &str, port| MqttUrl { is_tls, host: host.to_owned(), port };
     assert_eq!(url("mqtt://b"), is(false, "b", 1883));
     assert_eq!(url("mqtts://b.example/"), is(true, "b.example", 8883));
@@ -296,8 +296,8 @@ fn topics_are_checked() {
 #[test]
 fn keys_must_agree() {
     check(
-        "[[uplink]]\nurl = 'mqtt://c'\nname = 'second'",
-        "t.toml:8: uplink.name: a second uplink is not supported; leave one [[uplink]]",
+        "[[uplink]]\nurl = 'mqtt://c'",
+        "t.toml:6: uplink.name: \"main\" is taken; give each uplink its own",
     );
     check(
         "reconnect_min = '2s'\nreconnect_max = '1s'",
@@ -478,17 +478,17 @@ fn the_agent_gets_what_the_file_says() {
         "{HEAD}keep_alive = '40s'\n[[source]]\nname = 'p'\ntype = 'stdin'\n\
          [source.time]\ntrust = 'gateway'\nbound = '3s'\non_bad_time = 'substitute'\n"
     ));
-    assert_eq!(config.uplink.ack_timeout, Duration::from_secs(80));
+    assert_eq!(config.uplinks[0].ack_timeout, Duration::from_secs(80));
     let settings = config.agent_settings();
     assert_eq!(settings.commit_interval, Span::from_millis(500));
     assert_eq!(settings.commit_bytes, 256 * 1024);
     assert_eq!(settings.quota_bytes, 1 << 30);
     assert_eq!(settings.reserve_bytes, 128 << 20);
     assert_eq!(settings.when_full, WhenFull::DropOldest);
-    assert_eq!(settings.inflight_max, 100);
-    assert_eq!(settings.ack_timeout, Span::from_secs(80));
-    assert_eq!(settings.backoff, (Span::from_secs(1), Span::from_secs(60)));
-    assert_eq!(settings.frontier_interval, Span::from_secs(5));
+    assert_eq!(settings.uplinks[0].forward.inflight_max, 100);
+    assert_eq!(settings.uplinks[0].ack_timeout, Span::from_secs(80));
+    assert_eq!(settings.uplinks[0].backoff, (Span::from_secs(1), Span::from_secs(60)));
+    assert_eq!(settings.uplinks[0].frontier_interval, Span::from_secs(5));
     let expected = SourceSettings {
         trusts_device: false,
         future_limit: Span::from_secs(300),

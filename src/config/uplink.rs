@@ -142,10 +142,8 @@ impl Uplink {
             forward: ForwardSettings {
                 inflight_max: self.inflight_max,
                 is_live_first: self.order == Order::LiveFirst,
-                share: ShareSettings {
-                    share: self.backfill_share,
-                    per_second: self.backfill_rate,
-                },
+                backfill_min: limits::BACKFILL_MIN,
+                share: ShareSettings { share: self.backfill_share, per_second: self.backfill_rate },
                 batching: self.batching(),
                 linger: Span::from_std(self.linger),
             },
@@ -265,6 +263,21 @@ fn agree(section: &Section<'_>, uplink: &Uplink, is_plain: bool) {
         (Some(_), None) => section.problem("cert_file", "is set without key_file", "write both"),
         (None, Some(_)) => section.problem("key_file", "is set without cert_file", "write both"),
         _ => {}
+    }
+    if uplink.format != UplinkFormat::Json {
+        for (key, topic) in
+            [("topic", Some(&uplink.topic)), ("backfill_topic", uplink.backfill_topic.as_ref())]
+        {
+            let is_per_series =
+                topic.is_some_and(|t| t.contains("{entity}") || t.contains("{property}"));
+            if is_per_series {
+                let what = "names {entity} or {property}, and a batch holds readings of many";
+                section.problem(key, what, "use {gateway} and {source}, or format = \"json\"");
+            }
+        }
+    }
+    if uplink.batch_max_bytes > uplink.max_payload {
+        section.problem("batch_max_bytes", "is more than max_payload", "lower it");
     }
     let files = [("ca_file", &uplink.ca_file), ("cert_file", &uplink.cert_file)];
     for (key, _) in files.iter().filter(|(_, file)| is_plain && file.is_some()) {

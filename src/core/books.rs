@@ -89,7 +89,8 @@ impl Books {
             let sets = others.iter().map(|handed| handed.get(key));
             sets.fold(first.get(key).cloned(), |all, one| Some(all?.intersection(one?)))
         };
-        let settled: Vec<_> = keys.into_iter().filter_map(|key| Some((common(&key)?, key))).collect();
+        let settled: Vec<_> =
+            keys.into_iter().filter_map(|key| Some((common(&key)?, key))).collect();
         for (set, (source, epoch)) in settled {
             let known = self.handed(&source, epoch);
             let count = set.count_from(1).saturating_sub(known.count_from(1));
@@ -195,6 +196,11 @@ impl Books {
     pub fn acknowledged_at(&self, uplink: usize) -> u64 {
         let known: u64 = self.accounts.values().map(|account| account.meta.acknowledged).sum();
         known + self.ahead_at(uplink, |_| true)
+    }
+
+    /// Durable readings that an uplink is not done with, over all sources.
+    pub fn stored_at(&self, uplink: usize) -> u64 {
+        self.stored().saturating_sub(self.ahead_at(uplink, |_| true))
     }
 
     /// Readings of a source that an uplink is done with.

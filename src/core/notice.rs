@@ -129,7 +129,7 @@ pub enum LinkNotice {
     Up {
         /// How long it was down; `None` at the first connection.
         down_for: Option<Span>,
-        /// Entries that wait.
+        /// Readings and results that wait.
         backlog: u64,
         /// The broker's word.
         session_present: bool,
@@ -140,7 +140,7 @@ pub enum LinkNotice {
         reason: String,
         /// What kind of cause.
         cause: DownCause,
-        /// Entries that wait.
+        /// Readings and results that wait.
         backlog: u64,
     },
     /// An attempt to connect failed.
@@ -153,7 +153,7 @@ pub enum LinkNotice {
         cause: DownCause,
         /// When it is tried again.
         retry_in: Span,
-        /// Entries that wait.
+        /// Readings and results that wait.
         backlog: u64,
     },
     /// The backlog of an outage is gone.

@@ -48,6 +48,20 @@ pub struct UplinkSettings {
     pub frontier_interval: Span,
 }
 
+impl UplinkSettings {
+    /// An uplink of that name with the defaults of the configuration: single
+    /// readings, 100 in flight, live ones first.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            forward: ForwardSettings::DEFAULT,
+            ack_timeout: Span::from_secs(60),
+            backoff: (Span::from_secs(1), Span::from_secs(60)),
+            frontier_interval: Span::from_secs(5),
+        }
+    }
+}
+
 /// What to do when the buffer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {

@@ -65,9 +65,9 @@ pub struct UplinkStatus {
     /// Readings and results of the journal's books that its broker has
     /// acknowledged, and where there are several uplinks those written off.
     pub acknowledged: u64,
-    /// Entries of the journal that it is not done with.
+    /// Readings and results in the journal that it is not done with.
     pub backlog: u64,
-    /// Of them, those that drain on a lane of their own beside live ones.
+    /// Entries of them that drain on a lane of their own beside live ones.
     pub backfill: u64,
     /// Sources whose readings the broker refuses, with its reason code.
     pub held: BTreeMap<SourceId, u8>,

@@ -26,7 +26,7 @@ async fn exchange(router: fn(Api) -> Router, request: &str) -> (String, Vec<Vouc
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let listener = UnixListener::bind(&path).unwrap();
-    let (metrics, results) = (Arc::new(Metrics::new("main")), Results::new("gw"));
+    let (metrics, results) = (Arc::new(Metrics::new(vec!["main".to_owned()])), Results::new("gw"));
     let app = router(Api { requests, metrics, results });
     let server = tokio::spawn(async move { axum::serve(listener, app).await });
     let mut stream = UnixStream::connect(&path).await.unwrap();

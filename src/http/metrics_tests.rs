@@ -28,7 +28,9 @@ pub(in crate::http) fn report() -> Report {
         inflight_max: 100,
         oldest_inflight_s: None,
         acknowledged_per_s: 0.0,
+        acknowledged: 700,
         backlog: 290,
+        backfill: 0,
         drain_eta_s: Some(10.0),
         held: Vec::new(),
     };
@@ -76,6 +78,7 @@ pub(in crate::http) fn report() -> Report {
         degraded: Vec::new(),
         accepted_per_s: 0.0,
         journal,
+        uplinks: vec![uplink.clone()],
         uplink,
         clock,
         sources: vec![press],
@@ -126,12 +129,12 @@ fn has(lines: &[String], line: &str) {
 
 #[test]
 fn books_and_counts_have_the_names_of_the_contract() {
-    let metrics = Metrics::new("main");
+    let metrics = Metrics::new(vec!["main".to_owned()]);
     metrics.evicted("press", "evicted", 10);
     metrics.quarantined("press", "syntax", 2);
     metrics.quarantined("press", "syntax", 1);
     metrics.implausible("press", 4);
-    metrics.reconnected();
+    metrics.reconnected(UplinkId(0));
     let lines = lines(&metrics, &report());
     has(&lines, r#"tidegate_readings_accepted_total{source="press"} 1000"#);
     has(&lines, r#"tidegate_readings_acknowledged_total{uplink="main"} 700"#);
@@ -160,10 +163,10 @@ fn books_and_counts_have_the_names_of_the_contract() {
 
 #[test]
 fn histograms_count_into_fixed_buckets() {
-    let metrics = Metrics::new("main");
+    let metrics = Metrics::new(vec!["main".to_owned()]);
     metrics.committed(Span::from_millis(3));
     metrics.committed(Span::from_secs(60));
-    metrics.acknowledged(Span::from_millis(20));
+    metrics.acknowledged(UplinkId(0), Span::from_millis(20));
     metrics.lag("press", Span::from_millis(-5_000), Span::from_secs(2), 9);
     let lines = lines(&metrics, &report());
     has(&lines, r#"tidegate_commit_seconds_bucket{le="0.002"} 0"#);
@@ -176,10 +179,10 @@ fn histograms_count_into_fixed_buckets() {
 
 #[test]
 fn what_is_not_known_is_absent() {
-    let metrics = Metrics::new("main");
+    let metrics = Metrics::new(vec!["main".to_owned()]);
     metrics.text(&report(), &tallies());
     let mut unknown = report();
-    unknown.uplink.drain_eta_s = None;
+    unknown.uplinks[0].drain_eta_s = None;
     unknown.clock.max_error_us = None;
     unknown.clock.state = "unsynchronized".to_owned();
     let lines = lines(&metrics, &unknown);
@@ -192,7 +195,7 @@ fn what_is_not_known_is_absent() {
 
 #[test]
 fn one_source_disciplines_the_clock_at_a_time() {
-    let metrics = Metrics::new("main");
+    let metrics = Metrics::new(vec!["main".to_owned()]);
     metrics.text(&report(), &tallies());
     let mut other = report();
     other.clock.source = "manual".to_owned();
@@ -206,7 +209,7 @@ fn one_source_disciplines_the_clock_at_a_time() {
 
 #[test]
 fn windows_say_how_far_they_are_and_what_they_said() {
-    let metrics = Metrics::new("main");
+    let metrics = Metrics::new(vec!["main".to_owned()]);
     let said = lines(&metrics, &report());
     has(&said, r#"tidegate_watermark_lag_seconds{window="pressure-10s"} 20.001"#);
     has(&said, r#"tidegate_source_idle{window="pressure-10s",source="press"} 1.0"#);
@@ -230,7 +233,7 @@ fn windows_say_how_far_they_are_and_what_they_said() {
 fn a_window_that_said_nothing_counts_zero() {
     let mut quiet = report();
     quiet.windows[0].watermark_lag_s = None;
-    let text = Metrics::new("main").text(&quiet, &BTreeMap::new());
+    let text = Metrics::new(vec!["main".to_owned()]).text(&quiet, &BTreeMap::new());
     let said: Vec<String> = text.lines().map(str::to_owned).collect();
     has(&said, r#"tidegate_window_results_total{window="pressure-10s",status="final"} 0"#);
     has(&said, r#"tidegate_late_total{window="pressure-10s",class="too_late"} 0"#);

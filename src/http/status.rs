@@ -11,9 +11,9 @@ use super::clock::rounded;
 use super::lateness::SourceLateness;
 pub use super::windows::Window;
 use crate::core::agent::{LinkState, SourceStatus, Status};
-use crate::core::status::UplinkStatus;
 use crate::core::id::SourceId;
 use crate::core::seam::{FullCause, Now};
+use crate::core::status::UplinkStatus;
 use crate::core::time::{IngestTime, MonoTime, Span};
 
 /// Without a PUBACK for so long while something is in flight, the uplink is
@@ -137,9 +137,9 @@ pub struct Uplink {
     /// Readings and results that its broker has acknowledged.
     #[serde(default)]
     pub acknowledged: u64,
-    /// Entries that wait.
+    /// Readings and results that wait.
     pub backlog: u64,
-    /// Of them, those that drain on a lane of their own beside live ones.
+    /// Entries of them that drain on a lane of their own beside live ones.
     #[serde(default)]
     pub backfill: u64,
     /// Seconds until the backlog is gone at the present rates; `null` while it
@@ -336,8 +336,10 @@ fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
     if let Some(limit) = status.full {
         say("full", format!("the buffer is full ({})", full_word(limit)));
     }
-    for (name, id, code) in
-        status.uplinks.iter().flat_map(|one| one.held.iter().map(|(id, code)| (&one.name, id, code)))
+    for (name, id, code) in status
+        .uplinks
+        .iter()
+        .flat_map(|one| one.held.iter().map(|(id, code)| (&one.name, id, code)))
     {
         let meaning = code_meaning(*code);
         let what = format!("the broker of uplink {name} refuses {id}: {meaning} ({code:#04x})");

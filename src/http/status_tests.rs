@@ -5,7 +5,7 @@ use crate::core::clock::{ClockFacts, ClockReading, ClockSource, ClockState};
 use crate::core::id::{BootId, Epoch};
 use crate::core::lateness::Quantiles;
 use crate::core::seam::DiskFacts;
-use crate::core::status::{ClockStatus, Counts, WindowStatus};
+use crate::core::status::{ClockStatus, Counts, UplinkStatus, WindowStatus};
 use crate::core::time::{EventTime, MaxError, TimebaseId, Uptime};
 
 fn at(seconds: u64) -> MonoTime {
@@ -45,11 +45,9 @@ fn clock() -> ClockStatus {
 fn about() -> About {
     About {
         gateway: "gw-07".to_owned(),
-        uplink: "main".to_owned(),
         started: (at(400), IngestTime::from_unix_ns(1_795_999_923_000_000_000)),
         quota_bytes: 1 << 30,
         reserve_bytes: 128 << 20,
-        inflight_max: 100,
     }
 }
 
@@ -87,6 +85,21 @@ fn windows() -> BTreeMap<String, WindowStatus> {
     BTreeMap::from([("runs".to_owned(), runs), ("pressure-10s".to_owned(), pressure)])
 }
 
+fn uplink() -> UplinkStatus {
+    UplinkStatus {
+        name: "main".into(),
+        state: LinkState::Up { since: at(900) },
+        inflight: 12,
+        inflight_max: 100,
+        oldest_inflight: Some(Span::from_millis(250)),
+        ack_rate: 39.0,
+        acknowledged: 700,
+        backlog: 290,
+        backfill: 0,
+        held: BTreeMap::new(),
+    }
+}
+
 fn status() -> Status {
     let books = SourceStatus {
         accepted: 1_000,
@@ -111,12 +124,8 @@ fn status() -> Status {
         disk: DiskFacts { used_bytes: 4_096, free_bytes: 9_999, written_bytes: 8_192 },
         full: None,
         is_committing: true,
-        link: LinkState::Up { since: at(900) },
-        inflight: 12,
-        oldest_inflight: Some(Span::from_millis(250)),
-        ack_rate: 39.0,
+        uplinks: vec![uplink()],
         accept_rate: 10.0,
-        held: BTreeMap::new(),
     }
 }
 
@@ -201,15 +210,18 @@ fn a_report_survives_its_json() {
 #[test]
 fn each_trouble_is_named_once() {
     let mut troubled = status();
-    troubled.link =
+    troubled.uplinks[0].state =
         LinkState::Down { since: at(940), retry_at: at(1_003), reason: "refused".to_owned() };
     troubled.is_committing = false;
     troubled.full = Some(FullCause::Reserve);
-    troubled.held.insert(SourceId::new("press"), 0x87);
+    troubled.uplinks[0].held.insert(SourceId::new("press"), 0x87);
     assert_eq!(codes(&troubled), ["uplink_down", "store_failing", "full", "source_held"]);
     let report = Report::new(&about(), &troubled, &now());
-    assert_eq!(report.degraded[0].detail, "the uplink is down for 60 s: refused");
-    assert_eq!(report.degraded[3].detail, "the broker refuses press: not authorized (0x87)");
+    assert_eq!(report.degraded[0].detail, "uplink main is down for 60 s: refused");
+    assert_eq!(
+        report.degraded[3].detail,
+        "the broker of uplink main refuses press: not authorized (0x87)"
+    );
     assert_eq!(report.uplink.retry_in_s, Some(3.0));
     assert_eq!(report.uplink.drain_eta_s, None, "nothing drains while it is down");
     assert_eq!(report.journal.full.as_deref(), Some("reserve"));
@@ -218,9 +230,9 @@ fn each_trouble_is_named_once() {
 #[test]
 fn silence_of_the_broker_counts_from_sixty_seconds() {
     let mut silent = status();
-    silent.oldest_inflight = Some(Span::from_secs(60));
+    silent.uplinks[0].oldest_inflight = Some(Span::from_secs(60));
     assert_eq!(codes(&silent), Vec::<String>::new());
-    silent.oldest_inflight = Some(Span::from_millis(60_001));
+    silent.uplinks[0].oldest_inflight = Some(Span::from_millis(60_001));
     assert_eq!(codes(&silent), ["puback_overdue"]);
 }
 
@@ -229,6 +241,6 @@ fn a_backlog_that_grows_has_no_end() {
     let mut growing = status();
     growing.accept_rate = 40.0;
     assert_eq!(Report::new(&about(), &growing, &now()).uplink.drain_eta_s, None);
-    growing.backlog = 0;
+    growing.uplinks[0].backlog = 0;
     assert_eq!(Report::new(&about(), &growing, &now()).uplink.drain_eta_s, Some(0.0));
 }

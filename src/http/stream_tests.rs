@@ -57,7 +57,11 @@ impl Server {
         });
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("s")).unwrap();
-        let app = router(Api { requests, metrics: Arc::new(Metrics::new("main")), results });
+        let app = router(Api {
+            requests,
+            metrics: Arc::new(Metrics::new(vec!["main".to_owned()])),
+            results,
+        });
         let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { folder, tasks: [driver, server] }
     }

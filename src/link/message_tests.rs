@@ -29,10 +29,12 @@ fn sent(entry: Entry) -> (String, bool, String, String) {
         inflight_max: 1,
         max_payload: MAX_PAYLOAD_BYTES,
         topic: topic::Template::parse("t").unwrap(),
+        backfill_topic: None,
+        batch_format: BatchFormat::Json,
         time_floor_s: 0,
     };
-    let Message { topic, payload, is_retained, key } =
-        Message::new(&settings, &PublishBody::Entry(entry));
+    let Message { topic, payload, is_retained, key, .. } =
+        Message::new(&settings, Lane::Live, &PublishBody::Entry(entry));
     (topic, is_retained, key.unwrap(), String::from_utf8(payload).unwrap())
 }
 

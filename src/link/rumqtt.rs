@@ -221,11 +221,7 @@ impl Client {
     }
 }
 
-fn properties(
-    content_type: &str,
-    lane: Lane,
-    key: Option<String>,
-) -> packet5::PublishProperties {
+fn properties(content_type: &str, lane: Lane, key: Option<String>) -> packet5::PublishProperties {
     let user_properties = match key {
         None => Vec::new(),
         Some(key) => {

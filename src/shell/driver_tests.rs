@@ -8,9 +8,10 @@ use tokio::time::timeout;
 use super::*;
 use crate::core::agent::{Settings, SourceSettings, WhenFull};
 use crate::core::clock::{BootFacts, ClockSettings, Vouch};
-use crate::core::id::SourceId;
+use crate::core::id::{SourceId, UplinkId};
 use crate::core::reading::{Entry, Quality, Reading, Series, Value};
-use crate::core::seam::{Batch, DownCause, PublishBody};
+use crate::core::seam::{Batch, DownCause, LinkTerms, PublishBody};
+use crate::core::settings::UplinkSettings;
 use crate::host::disk;
 use crate::http::metrics::Metrics;
 use crate::http::stream::Results;
@@ -22,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 struct Rig {
     messages: mpsc::Sender<SourceMessage>,
     commands: mpsc::Receiver<LinkCommand>,
-    link_events: mpsc::Sender<LinkEvent>,
+    link_events: mpsc::Sender<(UplinkId, LinkEvent)>,
     requests: mpsc::Sender<Request>,
     stop: watch::Sender<bool>,
     clock: Arc<HostClock>,
@@ -36,10 +37,11 @@ fn settings() -> Settings {
         quota_bytes: 1 << 30,
         reserve_bytes: 0,
         when_full: WhenFull::DropOldest,
-        inflight_max: 100,
-        ack_timeout: Span::from_secs(60),
-        backoff: (Span::from_millis(10), Span::from_secs(1)),
-        frontier_interval: Span::from_secs(60),
+        uplinks: vec![UplinkSettings {
+            backoff: (Span::from_millis(10), Span::from_secs(1)),
+            frontier_interval: Span::from_secs(60),
+            ..UplinkSettings::named("main")
+        }],
         windows: Vec::new(),
         clock: ClockSettings { hold_unsynchronized: Span::from_secs(0), ..ClockSettings::DEFAULT },
         sources: BTreeMap::from([(SourceId::new("press"), SourceSettings::DEFAULT)]),
@@ -61,11 +63,9 @@ fn rig(data_dir: &Path) -> Rig {
     let now = clock.now();
     let about = About {
         gateway: "gw-07".to_owned(),
-        uplink: "main".to_owned(),
         started: (now.mono, now.wall),
         quota_bytes: 1 << 30,
         reserve_bytes: 0,
-        inflight_max: 100,
     };
     let mut effects = Vec::new();
     let agent = Agent::new(settings(), recovered, BootFacts::default(), 7, &now, &mut effects);
@@ -85,9 +85,9 @@ fn rig(data_dir: &Path) -> Rig {
     };
     let outbox = Outbox {
         store,
-        link: link_out,
+        links: vec![link_out],
         site: Site::quiet("gw-07", Results::new("gw-07")),
-        telemetry: Telemetry::new(Arc::new(Metrics::new("main"))),
+        telemetry: Telemetry::new(Arc::new(Metrics::new(Vec::new())), Vec::new()),
         reports: watch::channel(Arc::new(first)).0,
         turns: Arc::default(),
     };
@@ -154,7 +154,8 @@ async fn a_receipt_means_durable_and_a_stop_leaves_nothing_uncommitted() {
     let mut rig = rig(dir.path());
     assert_eq!(rig.command().await, LinkCommand::Connect);
     let (reason, cause) = ("refused".to_owned(), DownCause::Refused);
-    rig.link_events.send(LinkEvent::Down { reason, cause, draw: u64::MAX }).await.unwrap();
+    let down = LinkEvent::Down { reason, cause, draw: u64::MAX };
+    rig.link_events.send((UplinkId(0), down)).await.unwrap();
     assert_eq!(rig.deliver(3).await, Outcome::Durable);
     let report = rig.report().await;
     assert_eq!((report.sources[0].accepted, report.sources[0].stored), (3, 3));
@@ -174,8 +175,8 @@ async fn with_a_broker_everything_is_acknowledged_and_it_hears_a_last_word() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = rig(dir.path());
     assert_eq!(rig.command().await, LinkCommand::Connect);
-    let up = LinkEvent::Up { receive_max: 100, session_present: false };
-    rig.link_events.send(up).await.unwrap();
+    let up = LinkEvent::Up(LinkTerms { receive_max: 100, session_present: false });
+    rig.link_events.send((UplinkId(0), up)).await.unwrap();
     let mut commands = std::mem::replace(&mut rig.commands, mpsc::channel(1).1);
     let events = rig.link_events.clone();
     let broker = tokio::spawn(async move {
@@ -184,11 +185,12 @@ async fn with_a_broker_everything_is_acknowledged_and_it_hears_a_last_word() {
             let LinkCommand::Publish(publish) = command else { break };
             match publish.body {
                 PublishBody::Entry(Entry::Reading(_)) => readings += 1,
-                PublishBody::Entry(_) => {}
+                PublishBody::Entry(_) | PublishBody::Batch(_) => {}
                 PublishBody::Status(status) => is_online = Some(status.is_online),
                 PublishBody::Frontier(_) => {}
             }
-            events.send(LinkEvent::Puback { id: publish.id, code: 0 }).await.unwrap();
+            let puback = LinkEvent::Puback { id: publish.id, code: 0 };
+            events.send((UplinkId(0), puback)).await.unwrap();
         }
         (readings, is_online)
     });

@@ -88,7 +88,11 @@ impl StoredClock {
     pub(super) fn of(meta: &Meta) -> Self {
         Self {
             sealed: meta.sealed.0,
-            retimed: meta.retimed.first().map_or(0, |(_, end)| end.0),
+            retimed: meta
+                .retimed
+                .iter()
+                .find(|(first, _)| first.0 == 0)
+                .map_or(0, |(_, end)| end.0),
             alive: meta.alive.map(|(boot, up)| (boot.0, up.ns())),
         }
     }
@@ -102,7 +106,8 @@ impl StoredClock {
             return;
         };
         meta.sealed = Offset(stored.sealed);
-        meta.retimed = vec![(Offset(0), Offset(stored.retimed))];
+        let retimed = (Offset(0), Offset(stored.retimed));
+        meta.retimed = Vec::from_iter((stored.retimed > 0).then_some(retimed));
         meta.alive = stored.alive.map(|(boot, up)| (BootId(boot), Uptime::from_ns(up)));
     }
 }
@@ -130,7 +135,8 @@ pub(super) fn whole_state(
 
 impl StoredWays {
     pub(super) fn of(meta: &Meta) -> Self {
-        let retimed = meta.retimed.iter().skip(1).map(|(first, end)| (first.0, end.0));
+        let retimed = meta.retimed.iter().map(|(first, end)| (first.0, end.0));
+        let retimed = retimed.filter(|(first, _)| *first > 0);
         let uplinks = meta.uplinks.iter().map(|(name, one)| StoredUplink {
             name: name.to_string(),
             frontier: one.frontier.0,
@@ -338,7 +344,7 @@ pub(super) fn tail_in(meta: &Meta, source: &SourceId, epoch: Epoch) -> Seq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::seam::ClockLedger;
+    use crate::core::seam::{ClockLedger, SeqSet};
     use crate::core::time::TimebaseId;
 
     #[test]
@@ -351,27 +357,35 @@ mod tests {
             lost: 1,
             newest_event: Some(EventTime::from_unix_ns(-5)),
         };
+        let epoch = Epoch { number: 2, nonce: 77 };
+        let set = SeqSet { through: Seq(4), ranges: vec![(Seq(6), Seq(7))] };
+        let own = UplinkMeta {
+            frontier: Offset(11),
+            done: vec![(Offset(12), Offset(14))],
+            handed: [((SourceId::new("plc"), epoch), set)].into(),
+        };
         let meta = Meta {
-            epoch: Epoch { number: 2, nonce: 77 },
+            epoch,
             start: Offset(3),
             frontier: Offset(10),
             done: vec![(Offset(12), Offset(13)), (Offset(20), Offset(25))],
             sources: [(SourceId::new("plc"), books)].into(),
             sealed: Offset(28),
-            retimed: Offset(27),
+            retimed: vec![(Offset(0), Offset(27)), (Offset(28), Offset(30))],
+            uplinks: [(Arc::from("cloud"), own)].into(),
             alive: Some((BootId([3; 16]), Uptime::from_ns(77))),
             clock: Arc::new(ClockLedger { timebase: TimebaseId(4), ..ClockLedger::default() }),
             ..Meta::default()
         };
         let state = State { meta, next: Offset(30) };
-        let (stored, added) = stored_whole(&state);
-        assert_eq!(whole_state(stored, Some(added)), state);
+        let (stored, clocks, ways) = stored_whole(&state);
+        assert_eq!(whole_state(stored, Some(clocks), Some(ways)), state);
     }
 
     #[test]
     fn what_format_1_wrote_went_out_as_stamped() {
         let meta = Meta { frontier: Offset(10), ..Meta::default() };
-        let state = whole_state(StoredState::of(&meta, Offset(30)), None);
+        let state = whole_state(StoredState::of(&meta, Offset(30)), None, None);
         assert_eq!(state, State { meta: Meta { sealed: Offset(30), ..meta }, next: Offset(30) });
     }
 

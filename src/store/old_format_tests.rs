@@ -73,7 +73,8 @@ fn meta() -> Meta {
         handed: [((SourceId::new("plc"), EPOCH), set)].into(),
         gaps: vec![(Offset(20), gap())],
         sealed: Offset(31),
-        retimed: Offset(0),
+        retimed: Vec::new(),
+        uplinks: Default::default(),
         alive: None,
         clock: Arc::default(),
     }

@@ -137,8 +137,7 @@ pub(super) fn put_name(batch: &mut sled::Batch, id: u32, name: &Name) -> Result<
 /// The state in stored form, without the clock ledger.
 pub(super) fn pack_state(state: &State) -> Result<Vec<u8>, StoreError> {
     let meta = &state.meta;
-    let stored =
-        (StoredState::of(meta, state.next), StoredClock::of(meta), StoredWays::of(meta));
+    let stored = (StoredState::of(meta, state.next), StoredClock::of(meta), StoredWays::of(meta));
     envelope::pack(&stored).map_err(unstorable)
 }
 

@@ -9,9 +9,9 @@ use super::quarantine;
 use super::worker;
 use super::{Options, Store, inspect};
 use crate::core::clock::{ClockSource, ClockState};
-use crate::core::id::{BootId, CommitId, Epoch, Offset, SegmentId, Seq, SourceId};
+use crate::core::id::{BootId, CommitId, Epoch, Offset, SegmentId, Seq, SourceId, UplinkId};
 use crate::core::reading::{Entry, Flags, Origin, Quality, Record, Refusal, Series, Stamp, Value};
-use crate::core::seam::{Commit, Fetch, Meta, Purpose, Recovered, SourceMeta, StoreEvent};
+use crate::core::seam::{Commit, Fetch, Lane, Meta, Purpose, Recovered, SourceMeta, StoreEvent};
 use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 
 pub(super) const EPOCH: Epoch = Epoch { number: 1, nonce: 42 };
@@ -69,7 +69,12 @@ pub(super) fn commit(first: u64, last: u64) -> Commit {
 }
 
 pub(super) fn fetch(from: u64) -> Fetch {
-    Fetch { purpose: Purpose::Forward, from: Offset(from), entries_max: 1024, bytes_max: 1 << 20 }
+    Fetch {
+        purpose: Purpose::Forward(UplinkId(0), Lane::Live),
+        from: Offset(from),
+        entries_max: 1024,
+        bytes_max: 1 << 20,
+    }
 }
 
 pub(super) fn seqs(entries: &[(Offset, Entry)]) -> Vec<u64> {
@@ -272,7 +277,7 @@ fn a_newer_format_is_refused_and_untouched() {
     bytes[6..10].copy_from_slice(&check.to_le_bytes());
     std::fs::write(&path, &bytes).unwrap();
     let error = Store::open(&options(dir.path())).unwrap_err();
-    assert!(matches!(error, OpenError::NewerSchema { found: 9, known: 2, .. }), "{error}");
+    assert!(matches!(error, OpenError::NewerSchema { found: 9, known: 3, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     assert!(dir.path().join("journal/000001/db").is_file());
 }

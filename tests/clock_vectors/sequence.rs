@@ -15,7 +15,7 @@ fn books_after(source: &SourceId, last: u64) -> Books {
     let epoch = Epoch { number: 1, nonce: 7 };
     let account = SourceMeta { tail: Seq(last), accepted: last, ..SourceMeta::default() };
     let sources = [(source.clone(), account)].into();
-    Books::open(&Meta { epoch, sources, ..Meta::default() }, epoch)
+    Books::open(&Meta { epoch, sources, ..Meta::default() }, epoch, &[])
 }
 
 pub(crate) fn run(input: &Value) -> Value {

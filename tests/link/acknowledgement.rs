@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent};
+use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms};
 use tidegate::link::Protocol;
 
 use crate::harness::{BOTH, Link, PATIENCE, frontier, gap, puback, reading, status};
@@ -134,7 +134,7 @@ async fn every_connection_begins_afresh() {
         // The broker claims to remember the session; that changes nothing.
         broker.next_connection(Script { session_present: true, ..Script::default() });
         link.command(LinkCommand::Connect);
-        let up = LinkEvent::Up { receive_max: u16::MAX, session_present: true };
+        let up = LinkEvent::Up(LinkTerms { receive_max: u16::MAX, session_present: true });
         assert_eq!(link.event().await, up);
         (3..=6).for_each(|number| link.publish(number));
         link.expect_pubacks(3..=6).await;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::core::clock::{ClockSource, ClockState};
-use tidegate::core::id::{BootId, Epoch, PublishId, Seq, SourceId};
+use tidegate::core::id::{BootId, Epoch, PublishId, Seq, SourceId, UplinkId};
 use tidegate::core::reading::{
     Entry, Flags, GapReason, GapRecord, Origin, Quality, Record, Series, Stamp, Value,
 };
 use tidegate::core::seam::{
-    DownCause, Frontier, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
+    DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
 };
 use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
-use tidegate::link::{self, LinkHandle, Protocol, Settings};
+use tidegate::link::{self, BatchFormat, LinkHandle, Protocol, Settings};
 use tidegate::wire::topic::Template;
 use tokio::sync::mpsc;
 
@@ -38,19 +38,21 @@ pub(crate) fn settings(port: u16, protocol: Protocol) -> Settings {
         inflight_max: 100,
         max_payload: link::MAX_PAYLOAD_BYTES,
         topic: Template::parse("tidegate/{gateway}/readings/{source}").unwrap(),
+        backfill_topic: None,
+        batch_format: BatchFormat::Json,
         time_floor_s: 0,
     }
 }
 
 pub(crate) struct Link {
     pub(crate) handle: LinkHandle,
-    pub(crate) events: mpsc::Receiver<LinkEvent>,
+    pub(crate) events: mpsc::Receiver<(UplinkId, LinkEvent)>,
 }
 
 impl Link {
     pub(crate) fn spawn(settings: Settings) -> Link {
         let (sender, events) = mpsc::channel(1_024);
-        Link { handle: link::spawn(settings, sender, || 42), events }
+        Link { handle: link::spawn(UplinkId(0), settings, sender, || 42), events }
     }
 
     /// A link that is up.
@@ -65,7 +67,7 @@ impl Link {
     }
 
     pub(crate) async fn event(&mut self) -> LinkEvent {
-        tokio::time::timeout(PATIENCE, self.events.recv()).await.expect("no event").unwrap()
+        tokio::time::timeout(PATIENCE, self.events.recv()).await.expect("no event").unwrap().1
     }
 
     pub(crate) async fn connect(&mut self) {
@@ -80,7 +82,7 @@ impl Link {
     }
 
     pub(crate) fn say(&self, id: u64, body: PublishBody) {
-        self.command(LinkCommand::Publish(Publish { id: PublishId(id), body }));
+        self.command(LinkCommand::Publish(Publish { id: PublishId(id), lane: Lane::Live, body }));
     }
 
     pub(crate) async fn expect_pubacks(&mut self, ids: impl IntoIterator<Item = u64>) {

@@ -1,7 +1,7 @@
 //! Limits of ours and of the broker.
 
 use tidegate::core::id::PublishId;
-use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent};
+use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms};
 use tidegate::link::Protocol;
 
 use crate::harness::{BOTH, Link, frontier, settings, text};
@@ -18,7 +18,7 @@ async fn receive_maximum_is_reported() {
         let broker = ScriptedBroker::start(Script { receive_maximum, ..Script::default() }).await;
         let mut link = Link::spawn(settings(broker.port(), protocol));
         link.command(LinkCommand::Connect);
-        let up = LinkEvent::Up { receive_max: expected, session_present: false };
+        let up = LinkEvent::Up(LinkTerms { receive_max: expected, session_present: false });
         assert_eq!(link.event().await, up);
     }
 }

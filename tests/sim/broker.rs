@@ -1,12 +1,12 @@
 //! The modelled broker and the network to it: refuses, drops before or after
 //! receipt, acknowledges late, out of order, twice, with errors or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::core::clock::Correction;
 use tidegate::core::id::{Epoch, PublishId, Seq, SourceId};
 use tidegate::core::reading::{Entry, GapRecord, Record};
-use tidegate::core::seam::{DownCause, Frontier, LinkEvent, Publish, PublishBody};
+use tidegate::core::seam::{DownCause, Frontier, Lane, LinkEvent, LinkTerms, Publish, PublishBody};
 
 use tidegate::core::window::{LateReading, WindowResult};
 
@@ -35,6 +35,8 @@ pub struct Broker {
     pub is_up: bool,
     pub unacknowledged: usize,
     is_silent: bool,
+    seen: BTreeSet<Key>,
+    newest: BTreeMap<(u64, bool, SourceId, Epoch), Seq>,
 }
 
 /// What comes back, each after so many microseconds.
@@ -52,7 +54,7 @@ impl Broker {
         let receive_max = if rng.chance(30) { 5 } else { u16::MAX };
         vec![(
             rng.between(100, 50_000),
-            LinkEvent::Up { receive_max, session_present: rng.chance(50) },
+            LinkEvent::Up(LinkTerms { receive_max, session_present: rng.chance(50) }),
         )]
     }
 
@@ -65,6 +67,7 @@ impl Broker {
         if has_faults && rng.chance(1) {
             return self.cut(rng, "dropped before receipt");
         }
+        self.see(&publish);
         let code = self.judge(&publish.body, rng, has_faults);
         if code < 0x80 {
             self.receive(publish.body);
@@ -76,6 +79,26 @@ impl Broker {
             return Vec::new();
         }
         self.acknowledge(publish.id, code, rng, has_faults)
+    }
+
+    /// Within a lane of a connection, the first sight of each number of a source
+    /// is in order.
+    fn see(&mut self, publish: &Publish) {
+        let records: &[Record] = match &publish.body {
+            PublishBody::Entry(Entry::Reading(record)) => std::slice::from_ref(record),
+            PublishBody::Batch(records) => records,
+            _ => return,
+        };
+        for record in records {
+            let key = (record.source.clone(), record.epoch, record.seq);
+            if !self.seen.insert(key) {
+                continue;
+            }
+            let is_live = publish.lane == Lane::Live;
+            let lane = (self.connection, is_live, record.source.clone(), record.epoch);
+            let newest = self.newest.insert(lane, record.seq);
+            assert!(newest < Some(record.seq), "seen out of order after {newest:?}: {record:?}");
+        }
     }
 
     fn acknowledge(&self, id: PublishId, code: u8, rng: &mut Rng, has_faults: bool) -> Answers {
@@ -92,7 +115,9 @@ impl Broker {
     }
 
     fn judge(&self, body: &PublishBody, rng: &mut Rng, has_faults: bool) -> u8 {
-        let PublishBody::Entry(Entry::Reading(_)) = body else { return 0 };
+        let (PublishBody::Entry(Entry::Reading(_)) | PublishBody::Batch(_)) = body else {
+            return 0;
+        };
         match rng.between(0, 199) {
             0 if has_faults => 0x97,
             1 if has_faults => 0x87,
@@ -114,6 +139,9 @@ impl Broker {
             PublishBody::Entry(Entry::Clock(_)) => {}
             PublishBody::Entry(Entry::Retimed(_) | Entry::Idle(_)) => {
                 panic!("an internal entry was published")
+            }
+            PublishBody::Batch(records) => {
+                records.into_iter().for_each(|record| self.receive_reading(record));
             }
             PublishBody::Frontier(frontier) => self.received.frontiers.push(frontier),
             PublishBody::Status(_) => {}

@@ -7,14 +7,16 @@ use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
 use tidegate::core::reading::{Entry, Origin, Record, Value};
 
 use tidegate::core::seam::Shown as OnSite;
+use tidegate::core::status::Status;
 use tidegate::core::window::{ResultStatus, WindowResult};
 
 use crate::broker::Received;
 use crate::world::{INFLIGHT_MAX, World};
 
 pub fn after_step(world: &World) {
-    let inflight = world.agent.inflight();
-    assert!(inflight <= INFLIGHT_MAX, "in flight: {inflight}");
+    for inflight in world.agent.inflight() {
+        assert!(inflight <= INFLIGHT_MAX, "in flight: {inflight}");
+    }
     for (source, books) in &world.agent.source_books() {
         let sum = books.acknowledged + books.stored + books.evicted + books.lost;
         assert_eq!(books.accepted, sum, "the books of {source} do not balance: {books:?}");
@@ -69,7 +71,15 @@ pub fn at_rest(world: &World) {
     let status = world.agent.status(&world.now());
     assert_eq!((status.backlog, status.unsent), (0, 0), "a backlog is left: {status:#?}");
     assert_eq!(status.uncommitted, 0);
-    let received = &world.broker.received;
+    for broker in &world.brokers {
+        has_everything(world, &status, &broker.received);
+        frontiers_hold(&broker.received);
+        times_hold(world, &broker.received);
+        windows_hold(&broker.received);
+    }
+}
+
+fn has_everything(world: &World, status: &Status, received: &Received) {
     let missing = missing_numbers(received);
     let mut values: BTreeMap<&SourceId, BTreeSet<i64>> = BTreeMap::new();
     for record in received.readings.values() {
@@ -89,9 +99,6 @@ pub fn at_rest(world: &World) {
         assert!(arrived + gone >= receipted.len() as u64);
         assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);
     }
-    frontiers_hold(world);
-    times_hold(world);
-    windows_hold(world);
 }
 
 /// Delivered numbers and gap records together cover 1..=n without overlap;
@@ -123,15 +130,13 @@ fn missing_numbers(received: &Received) -> BTreeMap<SourceId, u64> {
 }
 
 /// No frontier was ever beyond a reading that arrived only after it.
-fn frontiers_hold(world: &World) {
-    for frontier in &world.broker.received.frontiers {
+fn frontiers_hold(received: &Received) {
+    for frontier in &received.frontiers {
         let key = (frontier.source.clone(), frontier.epoch);
         let through = frontier.through_seq;
-        let received = &world.broker.received;
         let results = received.results.keys().filter(|(s, e, _)| (s, e) == (&key.0, &key.1));
         let known = (received.order.get(&key).map_or(0, Vec::len) + results.count()) as u64;
-        let gaps: u64 =
-            world.broker.received.gaps.iter().filter(|gap| gap.source == key.0).count() as u64;
+        let gaps: u64 = received.gaps.iter().filter(|gap| gap.source == key.0).count() as u64;
         assert!(through.0 <= known || gaps > 0, "{frontier:?} is beyond what arrived");
     }
 }
@@ -158,8 +163,8 @@ impl Shown {
 
 /// For every reading with an error bound, event time is within it of the truth;
 /// those that left without one have a correction for which the same holds.
-fn times_hold(world: &World) {
-    for record in world.broker.received.readings.values() {
+fn times_hold(world: &World, received: &Received) {
+    for record in received.readings.values() {
         let stamp = &record.stamp;
         if stamp.origin == Origin::Device {
             // Devices are right here, or fifteen minutes ahead and found out.
@@ -167,7 +172,7 @@ fn times_hold(world: &World) {
         }
         let truth_ns = world.machine.arrivals[&(stamp.boot.0, stamp.uptime.ns())];
         let Some(bound) = stamp.max_error else {
-            is_corrected(world, record, truth_ns);
+            is_corrected(received, record, truth_ns);
             continue;
         };
         let off_ns = stamp.event_time.unix_ns().abs_diff(truth_ns);
@@ -175,17 +180,20 @@ fn times_hold(world: &World) {
     }
 }
 
-fn is_corrected(world: &World, record: &Record, truth_ns: i64) {
+fn is_corrected(received: &Received, record: &Record, truth_ns: i64) {
     let stamp = &record.stamp;
     assert!(!stamp.state.is_trusted(), "trusted without a bound: {record:#?}");
-    let newest = world.broker.received.corrections.iter().rev().find(|correction| {
+    let newest = received.corrections.iter().rev().find(|correction| {
         correction.source == record.source
             && correction.epoch == record.epoch
             && (correction.first_seq..=correction.last_seq).contains(&record.seq)
             && (correction.boot, correction.timebase) == (stamp.boot, stamp.timebase)
     });
     let Some(correction) = newest else {
-        panic!("left without a bound and has no correction: {record:#?}");
+        panic!(
+            "left without a bound and has no correction: {record:?}\n{:#?}",
+            received.corrections
+        );
     };
     let corrected = stamp.event_time + correction.shift;
     let off_ns = corrected.unix_ns().abs_diff(truth_ns);
@@ -194,13 +202,14 @@ fn is_corrected(world: &World, record: &Record, truth_ns: i64) {
 
 /// What one run has shown of times.
 pub fn shown(world: &World) -> Shown {
-    let readings = || world.broker.received.readings.values();
+    let received = &world.brokers[0].received;
+    let readings = || received.readings.values();
     let count =
         |is: &dyn Fn(&Record) -> bool| readings().filter(|record| is(record)).count() as u64;
     Shown {
         restamped: count(&|record| record.stamp.origin == Origin::Restamped),
         bounded: count(&|record| record.stamp.origin == Origin::Bounded),
-        corrected: world.broker.received.corrections.len() as u64,
+        corrected: received.corrections.len() as u64,
         holdover: count(&|record| record.stamp.state == ClockState::Holdover),
     }
 }
@@ -208,8 +217,7 @@ pub fn shown(world: &World) -> Shown {
 /// Of every window and series the revisions count 1, 2, 3 …, and nothing follows
 /// a final one but its own marker. Where nothing was lost on the way there is no
 /// revision missing.
-fn windows_hold(world: &World) {
-    let received = &world.broker.received;
+fn windows_hold(received: &Received) {
     let is_whole = received.gaps.is_empty();
     let mut panes: BTreeMap<_, Vec<&WindowResult>> = BTreeMap::new();
     for result in received.results.values() {

@@ -32,6 +32,8 @@ fn scenario(seed: u64) -> Scenario {
         quota_bytes: if seed.is_multiple_of(4) { 20_000 } else { 10_000_000 },
         has_rot: seed.is_multiple_of(5),
         planted: Planted::Nothing,
+        uplinks: if seed % 5 == 2 { 2 } else { 1 },
+        readings_max: [1, 1, 7][(seed / 3) as usize % 3],
     }
 }
 

@@ -7,16 +7,18 @@ use std::sync::Arc;
 
 use tidegate::core::agent::{Agent, Settings, SourceSettings, WhenFull};
 use tidegate::core::clock::ClockSettings;
-use tidegate::core::id::ReceiptId;
+use tidegate::core::forward::{Batching, ForwardSettings, ShareSettings};
+use tidegate::core::id::{ReceiptId, UplinkId};
 use tidegate::core::reading::Entry;
 use tidegate::core::seam::{
     Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Notice, Now, Outcome, Publish,
     PublishBody, StoreEvent,
 };
+use tidegate::core::settings::UplinkSettings;
 use tidegate::core::time::Span;
 use tidegate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
 
-use crate::broker::Broker;
+use crate::broker::{Answers, Broker};
 use crate::checker;
 use crate::clock::Machine;
 use crate::disk::Disk;
@@ -42,6 +44,10 @@ pub struct Scenario {
     pub quota_bytes: u64,
     pub has_rot: bool,
     pub planted: Planted,
+    /// 1 or 2.
+    pub uplinks: usize,
+    /// Readings that go together; 1: each alone.
+    pub readings_max: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -49,8 +55,8 @@ enum Happening {
     Source(usize),
     Store(StoreEvent),
     Written(Commit),
-    Link(u64, LinkEvent),
-    Arrives(u64, Publish),
+    Link(UplinkId, u64, LinkEvent),
+    Arrives(UplinkId, u64, Publish),
     Deadline,
     Crash,
     Reboot,
@@ -65,7 +71,8 @@ pub struct World {
     pub rng: Rng,
     pub agent: Agent,
     pub disk: Disk,
-    pub broker: Broker,
+    /// One behind each uplink.
+    pub brokers: Vec<Broker>,
     pub machine: Machine,
     /// The newest look at its clocks.
     looked: Now,
@@ -95,6 +102,7 @@ impl World {
         }
         let now = machine.now(0);
         let mut effects = Vec::new();
+        let scenario_uplinks = scenario.uplinks;
         let agent = Agent::new(
             settings(&scenario),
             disk.recover(),
@@ -108,7 +116,7 @@ impl World {
             rng,
             agent,
             disk,
-            broker: Broker::default(),
+            brokers: vec![Broker::default(); scenario_uplinks],
             machine,
             looked: now,
             sources,
@@ -165,12 +173,14 @@ impl World {
             Happening::Source(source) => self.source_sends(source),
             Happening::Store(event) => self.turn(Some(Input::Store(event))),
             Happening::Written(commit) => self.written(commit),
-            Happening::Link(connection, event) => {
-                if connection == self.broker.connection {
-                    self.turn(Some(Input::Link(event)));
+            Happening::Link(uplink, connection, event) => {
+                if connection == self.broker(uplink).connection {
+                    self.turn(Some(Input::Link(uplink, event)));
                 }
             }
-            Happening::Arrives(connection, publish) => self.arrives(connection, publish),
+            Happening::Arrives(uplink, connection, publish) => {
+                self.arrives(uplink, connection, publish);
+            }
             Happening::Deadline => {
                 self.deadline_us = None;
                 self.turn(None);
@@ -194,9 +204,10 @@ impl World {
                 self.schedule_fault();
             }
             Happening::Cut => {
-                if self.broker.is_up {
-                    let answers = self.broker.cut(&mut self.rng, "cut");
-                    self.answer(answers);
+                let uplink = UplinkId(self.rng.between(0, self.brokers.len() as u64 - 1) as u8);
+                if self.broker(uplink).is_up {
+                    let answers = self.brokers[usize::from(uplink.0)].cut(&mut self.rng, "cut");
+                    self.answer(uplink, answers);
                 }
                 self.schedule_fault();
             }
@@ -242,18 +253,7 @@ impl World {
                     let disk = self.disk.facts();
                     self.after(100, Happening::Store(StoreEvent::Removed { id, disk }));
                 }
-                Effect::Link(LinkCommand::Connect) => {
-                    let answers = self.broker.connect(&mut self.rng, self.has_faults);
-                    self.answer(answers);
-                }
-                Effect::Link(LinkCommand::Disconnect) => {
-                    self.broker.is_up = false;
-                    let reason = "asked".to_owned();
-                    let down =
-                        LinkEvent::Down { reason, cause: DownCause::Asked, draw: self.rng.next() };
-                    self.answer(vec![(10, down)]);
-                }
-                Effect::Link(LinkCommand::Publish(publish)) => self.publish(publish),
+                Effect::Link(uplink, command) => self.command(uplink, command),
                 Effect::Receipt(receipt, outcome) => self.receipt(receipt, outcome),
                 Effect::Checkpoint(bytes) => {
                     self.disk.checkpoint = Some(bytes.to_vec());
@@ -298,25 +298,57 @@ impl World {
         }
     }
 
-    fn publish(&mut self, publish: Publish) {
-        if let PublishBody::Entry(entry) = &publish.body {
-            checker::is_durable_before_publish(self, entry);
+    fn broker(&self, uplink: UplinkId) -> &Broker {
+        &self.brokers[usize::from(uplink.0)]
+    }
+
+    fn command(&mut self, uplink: UplinkId, command: LinkCommand) {
+        let broker = &mut self.brokers[usize::from(uplink.0)];
+        match command {
+            LinkCommand::Connect => {
+                let answers = broker.connect(&mut self.rng, self.has_faults);
+                self.answer(uplink, answers);
+            }
+            LinkCommand::Disconnect => {
+                broker.is_up = false;
+                let (reason, draw) = ("asked".to_owned(), self.rng.next());
+                let down = LinkEvent::Down { reason, cause: DownCause::Asked, draw };
+                self.answer(uplink, vec![(10, down)]);
+            }
+            LinkCommand::Publish(publish) => self.publish(uplink, publish),
+        }
+    }
+
+    fn publish(&mut self, uplink: UplinkId, publish: Publish) {
+        match &publish.body {
+            PublishBody::Entry(entry) => checker::is_durable_before_publish(self, entry),
+            PublishBody::Batch(records) => {
+                assert!((1..=self.scenario.readings_max).contains(&records.len()));
+                for record in records {
+                    let entry = Entry::Reading(record.clone());
+                    checker::is_durable_before_publish(self, &entry);
+                }
+            }
+            PublishBody::Frontier(_) | PublishBody::Status(_) => {}
         }
         let delay_us = 20;
-        self.after(delay_us, Happening::Arrives(self.broker.connection, publish));
+        let connection = self.broker(uplink).connection;
+        self.after(delay_us, Happening::Arrives(uplink, connection, publish));
     }
 
-    fn arrives(&mut self, connection: u64, publish: Publish) {
-        if connection != self.broker.connection || !self.broker.is_up {
+    fn arrives(&mut self, uplink: UplinkId, connection: u64, publish: Publish) {
+        let broker = &mut self.brokers[usize::from(uplink.0)];
+        if connection != broker.connection || !broker.is_up {
             return;
         }
-        let answers = self.broker.publish(publish, &mut self.rng, self.has_faults);
-        self.answer(answers);
+        let answers = broker.publish(publish, &mut self.rng, self.has_faults);
+        self.answer(uplink, answers);
     }
 
-    fn answer(&mut self, answers: Vec<(u64, LinkEvent)>) {
+    fn answer(&mut self, uplink: UplinkId, answers: Answers) {
         for (delay_us, event) in answers {
-            self.after(delay_us, Happening::Link(self.broker.connection, event));
+            let connection = self.broker(uplink).connection;
+            self.after(delay_us, Happening::Link(uplink, connection, event));
         }
     }
 
@@ -350,8 +382,10 @@ impl World {
     fn crash(&mut self) {
         self.life += 1;
         self.disk.crash(&mut self.rng);
-        self.broker.is_up = false;
-        self.broker.connection += 1;
+        for broker in &mut self.brokers {
+            broker.is_up = false;
+            broker.connection += 1;
+        }
         let mut effects = Vec::new();
         let (recovered, now) = (self.disk.recover(), self.machine.now(self.now_us));
         self.agent = Agent::new(
@@ -436,10 +470,16 @@ fn settings(scenario: &Scenario) -> Settings {
         quota_bytes: scenario.quota_bytes,
         reserve_bytes: 0,
         when_full: scenario.when_full,
-        inflight_max: INFLIGHT_MAX,
-        ack_timeout: Span::from_secs(5),
-        backoff: (Span::from_millis(100), Span::from_secs(4)),
-        frontier_interval: Span::from_secs(1),
+        uplinks: ["main", "second"][..scenario.uplinks]
+            .iter()
+            .map(|name| UplinkSettings {
+                forward: forward(scenario),
+                ack_timeout: Span::from_secs(5),
+                backoff: (Span::from_millis(100), Span::from_secs(4)),
+                frontier_interval: Span::from_secs(1),
+                ..UplinkSettings::named(name)
+            })
+            .collect(),
         clock: ClockSettings {
             hold_unsynchronized: Span::from_secs(5),
             restamp_settle: Span::from_secs(2),
@@ -450,6 +490,21 @@ fn settings(scenario: &Scenario) -> Settings {
             .iter()
             .map(|name| (tidegate::core::id::SourceId::new(name), SourceSettings::DEFAULT))
             .collect(),
+    }
+}
+
+/// Backlogs here are small: from five entries on they are a lane of their own.
+fn forward(scenario: &Scenario) -> ForwardSettings {
+    let readings_max = scenario.readings_max;
+    let batching = Batching { readings_max, bytes_max: 4_000, reading_bytes: 100 };
+    let per_second = scenario.seed.is_multiple_of(7).then_some(200);
+    ForwardSettings {
+        inflight_max: INFLIGHT_MAX,
+        is_live_first: !scenario.seed.is_multiple_of(3),
+        backfill_min: 5,
+        share: ShareSettings { share: 0.5, per_second },
+        batching: if readings_max == 1 { Batching::SINGLE } else { batching },
+        linger: Span::from_millis(if scenario.seed.is_multiple_of(4) { 50 } else { 0 }),
     }
 }
 

@@ -44,7 +44,7 @@ impl Agent {
         }
         let down_for = uplink.connection.down_for();
         uplink.forward.link_up(self.durable, terms.receive_max);
-        let backlog = uplink.forward.backlog(self.durable);
+        let backlog = self.books.stored_at(at);
         if backlog > 0 {
             uplink.drain = Some(Drain { since: now.mono, through: self.durable, sent: 0 });
         }
@@ -68,7 +68,7 @@ impl Agent {
         uplink.forward.link_down(is_blamed);
         uplink.drain = None;
         let Some(lost) = lost else { return };
-        let backlog = uplink.forward.backlog(self.durable);
+        let backlog = self.books.stored_at(at);
         let notice = if lost.was_up {
             LinkNotice::Down { reason, cause, backlog }
         } else {

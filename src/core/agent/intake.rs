@@ -235,9 +235,8 @@ impl Agent {
 
 /// All of it, its frontier as the first range.
 fn all_offsets(set: &RangeSet) -> Vec<(Offset, Offset)> {
-    let mut all = vec![(Offset(0), Offset(set.frontier()))];
-    all.extend(offsets(set));
-    all
+    let whole = (set.frontier() > 0).then_some((Offset(0), Offset(set.frontier())));
+    whole.into_iter().chain(offsets(set)).collect()
 }
 
 /// The ranges above its frontier.

@@ -16,7 +16,12 @@ impl Agent {
             sources: self.source_books(),
             lateness: self.lateness.quantiles(),
             backlog,
-            unsent: self.uplinks.iter().map(|one| one.forward.backlog(self.durable)).max().unwrap_or(0),
+            unsent: self
+                .uplinks
+                .iter()
+                .map(|one| one.forward.backlog(self.durable))
+                .max()
+                .unwrap_or(0),
             uncommitted: self.pending.uncommitted() as u64,
             // What was there before this start has no marks: then the segments
             // it lies in tell, which may be earlier.
@@ -45,7 +50,7 @@ impl Agent {
             oldest_inflight: forward.oldest_sent().map(|sent| now.mono.since(sent)),
             ack_rate: uplink.ack_rate.per_second(now.mono),
             acknowledged: self.books.acknowledged_at(usize::from(uplink.id.0)),
-            backlog: forward.backlog(self.durable),
+            backlog: self.books.stored_at(usize::from(uplink.id.0)),
             backfill: forward.backfill(),
             held: forward.held().map(|(source, code)| (source.clone(), code)).collect(),
         }

@@ -17,7 +17,8 @@ pub struct Batching {
 
 impl Batching {
     /// Each reading on its own.
-    pub const SINGLE: Batching = Batching { readings_max: 1, bytes_max: u64::MAX, reading_bytes: 0 };
+    pub const SINGLE: Batching =
+        Batching { readings_max: 1, bytes_max: u64::MAX, reading_bytes: 0 };
 
     /// Whether readings go together at all.
     pub const fn is_on(&self) -> bool {
@@ -57,11 +58,15 @@ impl Run {
         is_of_epoch && self.count < self.limit && fits
     }
 
-    /// `entry` joins.
+    /// `entry` joins. What is no reading goes alone.
     pub(super) fn count(&mut self, entry: &Entry) {
-        let Some(record) = entry.reading() else { return };
         self.count += 1;
-        self.bytes += self.batching.estimate(record);
-        self.epoch = Some(record.epoch);
+        match entry.reading() {
+            Some(record) => {
+                self.bytes += self.batching.estimate(record);
+                self.epoch = Some(record.epoch);
+            }
+            None => self.limit = 1,
+        }
     }
 }

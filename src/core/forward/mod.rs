@@ -51,12 +51,26 @@ pub struct ForwardSettings {
     pub inflight_max: usize,
     /// Whether live entries go before the backlog; else journal order.
     pub is_live_first: bool,
+    /// A backlog of up to so many entries goes first all the same.
+    pub backfill_min: u64,
     /// What the backlog may take beside live entries.
     pub share: ShareSettings,
     /// Which readings go together.
     pub batching: Batching,
     /// How long a batch that is not full waits for more.
     pub linger: Span,
+}
+
+impl ForwardSettings {
+    /// The defaults of the configuration.
+    pub const DEFAULT: ForwardSettings = ForwardSettings {
+        inflight_max: 100,
+        is_live_first: true,
+        backfill_min: BACKFILL_MIN,
+        share: ShareSettings { share: 0.5, per_second: None },
+        batching: Batching::SINGLE,
+        linger: Span::ZERO,
+    };
 }
 
 /// What is to become of an entry at the head.
@@ -174,7 +188,8 @@ impl Forward {
     pub fn link_up(&mut self, durable: Offset, receive_max: u16) {
         self.receive_max = usize::from(receive_max.max(1));
         self.live_from = durable;
-        let has_lanes = self.settings.is_live_first && self.backlog(durable) > BACKFILL_MIN;
+        let has_lanes =
+            self.settings.is_live_first && self.backlog(durable) > self.settings.backfill_min;
         let start = Offset(self.done.frontier());
         self.backfill = has_lanes.then(|| Cursor::new(start, Some(durable)));
         self.live = Cursor::new(if has_lanes { durable } else { start }, None);

@@ -24,14 +24,16 @@ impl Telemetry {
             }
             LinkNotice::Down { reason, cause, backlog } => {
                 let cause = cause_word(cause);
-                if let Some(unsaid) = self.throttle.admit(&named(&format!("link down: {cause}")), now)
+                if let Some(unsaid) =
+                    self.throttle.admit(&named(&format!("link down: {cause}")), now)
                 {
                     warn!(uplink, cause, reason, backlog, unsaid, "the uplink is down");
                 }
             }
             LinkNotice::ConnectFailed { attempts, reason, cause, retry_in, backlog } => {
                 let cause = cause_word(cause);
-                if let Some(unsaid) = self.throttle.admit(&named(&format!("connect: {cause}")), now) {
+                if let Some(unsaid) = self.throttle.admit(&named(&format!("connect: {cause}")), now)
+                {
                     warn!(
                         uplink, cause, reason, attempts, %retry_in, backlog, unsaid,
                         "the uplink cannot connect"
