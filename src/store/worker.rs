@@ -17,7 +17,7 @@ use crate::core::seam::{Commit, Fetch, Recovered, StoreEvent};
 pub const THREAD_NAME: &str = "tidegate-store";
 
 enum Request {
-    Commit(Commit),
+    Commit(Box<Commit>),
     Fetch(Fetch),
     Remove(SegmentId),
     Checkpoint(Arc<Vec<u8>>),
@@ -111,7 +111,7 @@ fn run(
 impl Worker {
     /// Answered by [`StoreEvent::Committed`] or [`StoreEvent::CommitFailed`].
     pub fn commit(&self, commit: Commit) -> Result<(), WorkerGone> {
-        self.send(Request::Commit(commit))
+        self.send(Request::Commit(Box::new(commit)))
     }
 
     /// Answered by [`StoreEvent::Fetched`].

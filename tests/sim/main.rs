@@ -12,6 +12,7 @@ mod checker;
 mod clock;
 mod disk;
 mod rng;
+mod settings;
 mod source;
 mod world;
 

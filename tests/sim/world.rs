@@ -3,26 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
-use std::sync::Arc;
 
-use tidegate::core::agent::{Agent, Settings, SourceSettings, WhenFull};
-use tidegate::core::clock::ClockSettings;
-use tidegate::core::forward::{Batching, ForwardSettings, ShareSettings};
+use tidegate::core::agent::{Agent, WhenFull};
 use tidegate::core::id::{ReceiptId, UplinkId};
 use tidegate::core::reading::Entry;
 use tidegate::core::seam::{
     Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Notice, Now, Outcome, Publish,
     PublishBody, StoreEvent,
 };
-use tidegate::core::settings::UplinkSettings;
-use tidegate::core::time::Span;
-use tidegate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
 
 use crate::broker::{Answers, Broker};
 use crate::checker;
 use crate::clock::Machine;
 use crate::disk::Disk;
 use crate::rng::Rng;
+use crate::settings::settings;
 use crate::source::Source;
 
 pub const INFLIGHT_MAX: usize = 20;
@@ -461,80 +456,6 @@ impl World {
     pub fn is_number_flushed(&self, source: usize, n: i64) -> bool {
         self.disk.holds_number(&self.sources[source].id, n)
     }
-}
-
-fn settings(scenario: &Scenario) -> Settings {
-    Settings {
-        commit_interval: Span::from_millis(200),
-        commit_bytes: 8 * 1024,
-        quota_bytes: scenario.quota_bytes,
-        reserve_bytes: 0,
-        when_full: scenario.when_full,
-        uplinks: ["main", "second"][..scenario.uplinks]
-            .iter()
-            .map(|name| UplinkSettings {
-                forward: forward(scenario),
-                ack_timeout: Span::from_secs(5),
-                backoff: (Span::from_millis(100), Span::from_secs(4)),
-                frontier_interval: Span::from_secs(1),
-                ..UplinkSettings::named(name)
-            })
-            .collect(),
-        clock: ClockSettings {
-            hold_unsynchronized: Span::from_secs(5),
-            restamp_settle: Span::from_secs(2),
-            ..ClockSettings::DEFAULT
-        },
-        windows: windows(),
-        sources: ["press", "oven", "pump"]
-            .iter()
-            .map(|name| (tidegate::core::id::SourceId::new(name), SourceSettings::DEFAULT))
-            .collect(),
-    }
-}
-
-/// Backlogs here are small: from five entries on they are a lane of their own.
-fn forward(scenario: &Scenario) -> ForwardSettings {
-    let readings_max = scenario.readings_max;
-    let batching = Batching { readings_max, bytes_max: 4_000, reading_bytes: 100 };
-    let per_second = scenario.seed.is_multiple_of(7).then_some(200);
-    ForwardSettings {
-        inflight_max: INFLIGHT_MAX,
-        is_live_first: !scenario.seed.is_multiple_of(3),
-        backfill_min: 5,
-        share: ShareSettings { share: 0.5, per_second },
-        batching: if readings_max == 1 { Batching::SINGLE } else { batching },
-        linger: Span::from_millis(if scenario.seed.is_multiple_of(4) { 50 } else { 0 }),
-    }
-}
-
-/// Devices here are heard up to five seconds late.
-fn windows() -> Vec<Arc<WindowSpec>> {
-    let spec = |name: &str, kind, late_policy| WindowSpec {
-        name: name.into(),
-        version: 1,
-        sources: Vec::new(),
-        entity: "*".to_owned(),
-        property: "*".to_owned(),
-        kind,
-        bound: Span::from_secs(3),
-        idle_after: Span::from_secs(5),
-        allowed_lateness: Span::from_secs(1),
-        late_policy,
-        aggregates: vec![Aggregate::Count, Aggregate::Sum],
-        expected_interval: None,
-        idle_flush: None,
-        final_marker: true,
-        include_bad: false,
-        upstream: true,
-    };
-    let second = Span::from_secs(1);
-    let tumbling = Kind::Tumbling { size: second, offset: Span::ZERO };
-    let sessions = Kind::Session { gap: second };
-    vec![
-        Arc::new(spec("seconds", tumbling, LatePolicy::SideOutput)),
-        Arc::new(spec("sessions", sessions, LatePolicy::SideOutput)),
-    ]
 }
 
 impl Disk {

@@ -103,7 +103,7 @@ impl Agent {
                 self.uplinks[at].notice(notice, effects);
             }
             Verdict::SetAside { offset, entry } => {
-                self.set_aside(now, at, offset, &entry, &why.to_string(), effects);
+                self.set_aside(now, (at, offset, &entry), &why.to_string(), effects);
             }
         }
     }
@@ -161,9 +161,7 @@ impl Agent {
     fn set_aside(
         &mut self,
         now: &Now,
-        at: usize,
-        offset: Offset,
-        entry: &Entry,
+        (at, offset, entry): (usize, Offset, &Entry),
         why: &str,
         effects: &mut Vec<Effect>,
     ) {
@@ -244,7 +242,7 @@ impl Agent {
                 Some(Taken::Stays(offset, entry)) => self.settle(now, at, offset, &entry),
                 Some(Taken::Kills(offset, entry)) => {
                     let why = "the connection ended whenever it was the only one on its way";
-                    self.set_aside(now, at, offset, &entry, why, effects);
+                    self.set_aside(now, (at, offset, &entry), why, effects);
                 }
             }
         }

@@ -90,9 +90,9 @@ pub enum Taken {
     /// A publish: one entry, or readings of one source that go together.
     Goes(PublishId, Lane, Vec<(Offset, Entry)>),
     /// It stays here, and is done with.
-    Stays(Offset, Entry),
+    Stays(Offset, Box<Entry>),
     /// Whenever it goes out alone the connection ends: it is done with.
-    Kills(Offset, Entry),
+    Kills(Offset, Box<Entry>),
 }
 
 /// The forwarder of one uplink.
@@ -378,14 +378,14 @@ impl Forward {
             Fate::Stay => {
                 return cursor.pop().map_or(Head::Nothing, |(offset, entry)| {
                     self.finish(offset, offset.plus(1));
-                    Head::Taken(Taken::Stays(offset, entry))
+                    Head::Taken(Taken::Stays(offset, entry.into()))
                 });
             }
         }
         if rules.flights.lost_alone(offset) >= KILLS_MAX {
             return cursor.pop().map_or(Head::Nothing, |(offset, entry)| {
                 self.finish(offset, offset.plus(1));
-                Head::Taken(Taken::Kills(offset, entry))
+                Head::Taken(Taken::Kills(offset, entry.into()))
             });
         }
         let limit = rules.limit(offset, self.run_max);

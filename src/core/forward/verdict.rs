@@ -38,7 +38,7 @@ pub enum Verdict {
         /// Where it is.
         offset: Offset,
         /// What it is.
-        entry: Entry,
+        entry: Box<Entry>,
     },
 }
 
@@ -110,7 +110,7 @@ impl Forward {
 
     fn set_aside(&mut self, offset: Offset, entry: Entry) -> Verdict {
         self.finish(offset, offset.plus(1));
-        Verdict::SetAside { offset, entry }
+        Verdict::SetAside { offset, entry: entry.into() }
     }
 }
 
