@@ -93,7 +93,14 @@ fn books(one: &Source) -> String {
         return format!("{sum} (results)");
     }
     let last = one.last_reading_age_s.map_or("none yet".to_owned(), |s| format!("{s:.0} s ago"));
-    format!("{sum}; {quarantined} quarantined; last {last}")
+    let mut line = format!("{sum}; {quarantined} quarantined");
+    if one.dedupe_known > 0 || one.duplicates > 0 {
+        line += &format!("; {} repeats dropped", one.duplicates);
+    }
+    if one.dedupe_forgotten > 0 {
+        line += &format!(" (the horizon is not reached: {} forgotten early)", one.dedupe_forgotten);
+    }
+    format!("{line}; last {last}")
 }
 
 fn window(one: &Window) -> String {
@@ -132,6 +139,7 @@ mod tests {
             retracted: 0,
             too_late: 0,
             between: 0,
+            duplicates: 0,
         };
         let expected = "pressure-10s  watermark 2026-11-30T01:01:42.999000000Z, 3 s behind, \
                         12 open, 4 results, 1 revised, 0 too late; silent: pump-b, pump-c";

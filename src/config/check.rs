@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::dedupe::source_dedupe;
 use super::file::{Book, Section, Wrong};
 use super::time::source_time;
 use super::{
@@ -292,6 +293,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         entity: None,
         time_unit: TimeUnit::Auto,
         time: source_time(section.table("time")),
+        dedupe: source_dedupe(section.table("dedupe")),
         map: SourceMap::default(),
     };
     // A simulated PLC speaks no lines: it has nothing to map.

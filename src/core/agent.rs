@@ -16,8 +16,8 @@ use super::rangeset::RangeSet;
 use super::rate::Rate;
 use super::reading::{Entry, GapReason, GapRecord};
 use super::seam::{
-    Damage, DownCause, Effect, Input, LinkCommand, LinkEvent, LinkStatus, Meta, Missing, Notice,
-    Now, Outcome, Publish, PublishBody, Purpose, Recovered, StoreEvent,
+    Checkpointed, Damage, DownCause, Effect, Input, LinkCommand, LinkEvent, LinkStatus, Meta,
+    Missing, Notice, Now, Outcome, Publish, PublishBody, Purpose, Recovered, StoreEvent,
 };
 use super::skew::SourceClock;
 use super::time::{MonoTime, Span};
@@ -32,11 +32,13 @@ pub use super::status::{LinkState, SourceStatus, Status};
 mod delivery;
 mod feeding;
 mod intake;
+mod repeats;
 mod report;
 mod space;
 mod timing;
 mod windows;
 
+use repeats::Repeats;
 use timing::Timing;
 use windows::Windows;
 
@@ -66,6 +68,7 @@ pub struct Agent {
     clock: ClockModel,
     timing: Timing,
     windows: Windows,
+    repeats: Repeats,
     drain: Option<Drain>,
     ages: Ages,
     accept_rate: Rate,
@@ -104,6 +107,7 @@ impl Agent {
         now: &Now,
         effects: &mut Vec<Effect>,
     ) -> Self {
+        let repeats = Repeats::open(&settings, &recovered, now, effects);
         let meta = recovered.meta.unwrap_or_default();
         let epoch = epoch_after(&meta, recovered.broken_numbering, epoch_nonce, effects);
         let bounds = Bounds {
@@ -134,6 +138,7 @@ impl Agent {
             clock,
             timing,
             windows,
+            repeats,
             drain: None,
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
@@ -167,6 +172,7 @@ impl Agent {
             Input::Stop => {
                 self.stop.get_or_insert(Stop::Settling);
                 self.windows.stop(now.mono);
+                self.repeats.stop(now.mono);
             }
         }
     }
@@ -181,9 +187,8 @@ impl Agent {
         self.commit_if_due(now, effects);
         self.drive_link(now, effects);
         self.publish(now, effects);
-        if let Some(fetch) = self.windows.fetch() {
-            effects.push(Effect::Fetch(fetch));
-        }
+        let fetches = [self.windows.fetch(), self.repeats.fetch()];
+        effects.extend(fetches.into_iter().flatten().map(Effect::Fetch));
         self.stop_if_settled(now, effects);
     }
 
@@ -191,6 +196,7 @@ impl Agent {
     /// them in the sources' queue, and sources wait.
     pub fn accepts_readings(&self) -> bool {
         !self.windows.is_replaying()
+            && !self.repeats.is_recalling()
             && !self.pending.is_full()
             && self.buffer.admission() != Admission::Wait
     }
@@ -218,6 +224,7 @@ impl Agent {
             self.frontier_deadline(),
             self.seal_deadline(),
             self.windows.next_deadline(!self.pending.is_outstanding()),
+            self.repeats.next_deadline(!self.pending.is_outstanding()),
         ]
         .into_iter()
         .flatten()
@@ -232,6 +239,7 @@ impl Agent {
             && !self.pending.is_outstanding()
             && self.unsaved_since.is_none()
             && !self.windows.is_busy()
+            && !self.repeats.is_busy()
             && self.connection.is_stopped()
     }
 
@@ -254,12 +262,18 @@ impl Agent {
             StoreEvent::Fetched(fetched) if fetched.purpose == Purpose::Replay => {
                 self.replayed(now, fetched, effects);
             }
-            StoreEvent::Checkpointed { error } => {
-                self.windows.written(error.is_none());
+            StoreEvent::Fetched(fetched) if fetched.purpose == Purpose::Recall => {
+                self.recalled(fetched, effects);
+            }
+            StoreEvent::Checkpointed { of, error } => {
+                match of {
+                    Checkpointed::Windows => self.windows.written(error.is_none()),
+                    Checkpointed::Dedupe => self.repeats.written(error.is_none()),
+                }
                 // What it covers may go with the next commit.
                 self.unsaved_since.get_or_insert(now.mono);
                 if let Some(reason) = error {
-                    effects.push(Effect::Notice(Notice::CheckpointFailed { reason }));
+                    effects.push(Effect::Notice(Notice::CheckpointFailed { of, reason }));
                 }
             }
             StoreEvent::Fetched(mut fetched) => {

@@ -61,6 +61,9 @@ pub(in crate::http) fn report() -> Report {
         evicted: 10,
         lost: 0,
         quarantined: 0,
+        duplicates: 9,
+        dedupe_known: 100,
+        dedupe_forgotten: 1,
         refused_full: 0,
         implausible: 0,
         last_reading_age_s: None,
@@ -106,6 +109,7 @@ pub(in crate::http) fn report() -> Report {
             retracted: 1,
             too_late: 2,
             between: 6,
+            duplicates: 4,
         }],
     }
 }

@@ -74,7 +74,15 @@ fn windows() -> BTreeMap<String, WindowStatus> {
         series: 4,
         state_bytes: 3_210,
         idle: vec![SourceId::new("pump-b")],
-        counts: Counts { fired: 9, revised: 3, finals: 5, retracted: 1, too_late: 2, between: 6 },
+        counts: Counts {
+            fired: 9,
+            revised: 3,
+            finals: 5,
+            retracted: 1,
+            too_late: 2,
+            between: 6,
+            duplicates: 4,
+        },
     };
     let runs = WindowStatus {
         watermark: None,

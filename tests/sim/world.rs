@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use tidegate::core::agent::{Agent, Settings, SourceSettings, WhenFull};
 use tidegate::core::clock::ClockSettings;
-use tidegate::core::id::ReceiptId;
-use tidegate::core::reading::Entry;
+use tidegate::core::dedupe::{By, Rule};
+use tidegate::core::id::{ReceiptId, SourceId};
 use tidegate::core::seam::{
-    Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Notice, Now, Outcome, Publish,
-    PublishBody, StoreEvent,
+    Checkpointed, Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Notice, Now, Outcome,
+    Publish, PublishBody, StoreEvent,
 };
 use tidegate::core::time::Span;
 use tidegate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
@@ -21,7 +21,7 @@ use crate::checker;
 use crate::clock::Machine;
 use crate::disk::Disk;
 use crate::rng::Rng;
-use crate::source::Source;
+use crate::source::{REPEATING, Source};
 
 pub const INFLIGHT_MAX: usize = 20;
 
@@ -227,7 +227,7 @@ impl World {
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match &effect {
-                Effect::Checkpoint(bytes) => bytes.hash(&mut self.log),
+                Effect::Checkpoint(_, bytes) => bytes.hash(&mut self.log),
                 other => format!("{other:?}").hash(&mut self.log),
             }
             match effect {
@@ -255,9 +255,13 @@ impl World {
                 }
                 Effect::Link(LinkCommand::Publish(publish)) => self.publish(publish),
                 Effect::Receipt(receipt, outcome) => self.receipt(receipt, outcome),
-                Effect::Checkpoint(bytes) => {
-                    self.disk.checkpoint = Some(bytes.to_vec());
-                    let written = StoreEvent::Checkpointed { error: None };
+                Effect::Checkpoint(of, bytes) => {
+                    let place = match of {
+                        Checkpointed::Windows => &mut self.disk.checkpoint,
+                        Checkpointed::Dedupe => &mut self.disk.dedupe,
+                    };
+                    *place = Some(bytes.to_vec());
+                    let written = StoreEvent::Checkpointed { of, error: None };
                     self.after(self.scenario.seed % 5 * 1_000, Happening::Store(written));
                 }
                 Effect::Show(shown) => checker::is_durable_before_shown(self, &shown),
@@ -423,9 +427,10 @@ impl World {
         self.queue.insert((self.now_us + delay_us, self.inserted), (self.life, happening));
     }
 
-    /// Every entry that a source's numbers became, as far as the disk has them.
+    /// Whether a source's number was ever flushed: what is acknowledged may be gone
+    /// when a repeat of it comes.
     pub fn is_number_flushed(&self, source: usize, n: i64) -> bool {
-        self.disk.holds_number(&self.sources[source].id, n)
+        self.disk.flushed.contains(&(self.sources[source].id.clone(), n))
     }
 }
 
@@ -446,11 +451,14 @@ fn settings(scenario: &Scenario) -> Settings {
             ..ClockSettings::DEFAULT
         },
         windows: windows(),
-        sources: ["press", "oven", "pump"]
-            .iter()
-            .map(|name| (tidegate::core::id::SourceId::new(name), SourceSettings::DEFAULT))
-            .collect(),
+        sources: ["press", "oven", "pump"].map(source_settings).into(),
     }
+}
+
+fn source_settings(name: &str) -> (SourceId, SourceSettings) {
+    let rule = Rule { by: By::Id, horizon: Span::from_secs(3_600), entries_max: 1_000 };
+    let dedupe = (name == REPEATING).then_some(rule);
+    (SourceId::new(name), SourceSettings { dedupe, ..SourceSettings::DEFAULT })
 }
 
 /// Devices here are heard up to five seconds late.
@@ -480,13 +488,4 @@ fn windows() -> Vec<Arc<WindowSpec>> {
         Arc::new(spec("seconds", tumbling, LatePolicy::SideOutput)),
         Arc::new(spec("sessions", sessions, LatePolicy::SideOutput)),
     ]
-}
-
-impl Disk {
-    fn holds_number(&self, source: &tidegate::core::id::SourceId, n: i64) -> bool {
-        self.any(|entry| {
-            matches!(entry, Entry::Reading(record)
-            if record.source == *source && record.value == tidegate::core::reading::Value::I64(n))
-        })
-    }
 }
