@@ -9,7 +9,8 @@ use super::file::{Book, Section, Wrong};
 use super::time::source_time;
 use super::{
     Address, Clock, Config, Gateway, Http, Journal, LogFormat, MqttUrl, Pointer, Problems,
-    Protocol, Simulate, Source, SourceKind, SourceMap, TimeUnit, Uplink, UplinkFormat,
+    Protocol, Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit, Uplink,
+    UplinkFormat,
 };
 use super::{output, value, window};
 use crate::core::agent::WhenFull;
@@ -293,7 +294,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         entity: None,
         time_unit: TimeUnit::Auto,
         time: source_time(section.table("time")),
-        dedupe: source_dedupe(section.table("dedupe")),
+        dedupe: SourceDedupe::default(),
         map: SourceMap::default(),
     };
     // A simulated PLC speaks no lines: it has nothing to map.
@@ -306,6 +307,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
         source.map = source_map(section.table("map"));
     }
+    source.dedupe = source_dedupe(section.table("dedupe"), &source.map);
     section.refuse_unknown();
     name?;
     Some(Source { kind: kind?, ..source })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::file::Section;
-use super::value;
+use super::{SourceMap, value};
 use crate::core::dedupe::{By, Rule};
 use crate::core::time::Span;
 
@@ -20,6 +20,12 @@ pub struct SourceDedupe {
     pub entries_max: usize,
 }
 
+impl Default for SourceDedupe {
+    fn default() -> Self {
+        Self { key: None, horizon: Duration::from_secs(3_600), entries_max: 100_000 }
+    }
+}
+
 impl SourceDedupe {
     /// What the agent needs to know of it.
     pub(super) fn rule(&self) -> Option<Rule> {
@@ -34,13 +40,26 @@ impl SourceDedupe {
 pub(super) const KEYS: [(&str, Option<By>); 3] =
     [("none", None), ("id", Some(By::Id)), ("event_time", Some(By::EventTime))];
 
-pub(super) fn source_dedupe(section: Section<'_>) -> SourceDedupe {
+/// `map` is what the source reads of its lines.
+pub(super) fn source_dedupe(section: Section<'_>, map: &SourceMap) -> SourceDedupe {
     let horizon = value::duration(Duration::from_secs(1)..=DAY * 30);
+    let default = SourceDedupe::default();
+    let entries_max = default.entries_max as u64;
     let dedupe = SourceDedupe {
-        key: section.read("key", None, value::one_of(&KEYS)),
-        horizon: section.read("horizon", Duration::from_secs(3_600), horizon),
-        entries_max: section.read("entries_max", 100_000, value::integer(1..=1_000_000)) as usize,
+        key: section.read("key", default.key, value::one_of(&KEYS)),
+        horizon: section.read("horizon", default.horizon, horizon),
+        entries_max: section.read("entries_max", entries_max, value::integer(1..=1_000_000))
+            as usize,
     };
+    let named_by = match dedupe.key {
+        Some(By::Id) => Some(("id", &map.id)),
+        Some(By::EventTime) => Some(("time", &map.time)),
+        None => None,
+    };
+    if let Some((part, _)) = named_by.filter(|(_, pointer)| pointer.names().is_empty()) {
+        let what = format!("has nothing to go by: source.map.{part} is \"\"");
+        section.problem("key", what, format!("say in source.map.{part} where it is"));
+    }
     section.refuse_unknown();
     dedupe
 }

@@ -43,3 +43,18 @@ fn what_is_no_rule_is_refused_with_its_line() {
         refused(line, expected);
     }
 }
+
+#[test]
+fn a_rule_needs_what_it_goes_by() {
+    let says = |part: &str| {
+        format!(
+            "t.toml:10: source.dedupe.key: has nothing to go by: source.map.{part} is \"\"; \
+             say in source.map.{part} where it is"
+        )
+    };
+    for (key, part) in [("id", "id"), ("event_time", "time")] {
+        let lines = format!("{SOURCE}\nkey = \"{key}\"\n[source.map]\n{part} = \"\"");
+        check(&lines, &says(part));
+        settings(&format!("key = \"none\"\n[source.map]\n{part} = \"\""));
+    }
+}

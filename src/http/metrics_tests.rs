@@ -141,6 +141,8 @@ fn books_and_counts_have_the_names_of_the_contract() {
     has(&lines, r#"tidegate_readings_acknowledged_total{uplink="main"} 700"#);
     has(&lines, r#"tidegate_readings_evicted_total{source="press",reason="evicted"} 10"#);
     has(&lines, r#"tidegate_readings_quarantined_total{source="press",reason="syntax"} 3"#);
+    has(&lines, r#"tidegate_readings_duplicate_total{source="press"} 9"#);
+    has(&lines, r#"tidegate_duplicates_dropped_total{window="pressure-10s"} 4"#);
     has(&lines, r#"tidegate_future_rejected_total{source="press"} 4"#);
     has(&lines, r#"tidegate_uplink_reconnects_total{uplink="main"} 1"#);
     has(&lines, "tidegate_journal_written_bytes_total 8192");

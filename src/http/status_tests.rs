@@ -179,6 +179,7 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "retracted": 1,
             "too_late": 2,
             "between": 6,
+            "duplicates": 4,
         },
         {
             "name": "runs",
@@ -194,6 +195,7 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "retracted": 0,
             "too_late": 0,
             "between": 0,
+            "duplicates": 0,
         },
     ]);
     assert_eq!(json, expected);
