@@ -124,6 +124,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_books_of_a_source_say_what_was_dropped() {
+        let mut one = Source {
+            name: "press".to_owned(),
+            accepted: 100,
+            acknowledged: 90,
+            stored: 10,
+            evicted: 0,
+            lost: 0,
+            quarantined: 2,
+            duplicates: 0,
+            dedupe_known: 0,
+            dedupe_forgotten: 0,
+            refused_full: 0,
+            implausible: 0,
+            last_reading_age_s: Some(3.2),
+        };
+        let sum = "press: 100 accepted = 90 acknowledged + 10 stored + 0 evicted + 0 lost; \
+                   2 quarantined";
+        assert_eq!(books(&one), format!("{sum}; last 3 s ago"));
+        (one.duplicates, one.dedupe_known) = (7, 100);
+        assert_eq!(books(&one), format!("{sum}; 7 repeats dropped; last 3 s ago"));
+        one.dedupe_forgotten = 5;
+        let early = "(the horizon is not reached: 5 forgotten early)";
+        assert_eq!(books(&one), format!("{sum}; 7 repeats dropped {early}; last 3 s ago"));
+    }
+
+    #[test]
     fn a_window_is_one_line() {
         let mut one = Window {
             name: "pressure-10s".to_owned(),

@@ -30,6 +30,7 @@ use super::clock::ClockReading;
 use super::id::{BootId, Offset, SourceId};
 use super::reading::{Arrival, Record, Series, Stamp};
 use super::settings::SourceSettings;
+use super::stamp::is_plausible;
 use super::time::{EventTime, IngestTime, Span, Uptime};
 
 mod stored;
@@ -53,9 +54,11 @@ pub struct Rule {
 pub enum By {
     /// The reader's own id.
     Id,
-    /// The event time as the device gave it, before any correction. A local time
-    /// is the instant that its source's zone makes of it; in the repeated hour of
-    /// a change of clocks that may differ from one arrival to the next.
+    /// The event time as the device gave it, before any correction. An implausible
+    /// one names nothing: a clock that was never set says the same again and again.
+    /// A local time is the instant that its source's zone makes of it; in the
+    /// repeated hour of a change of clocks that may differ from one arrival to the
+    /// next.
     EventTime,
 }
 
@@ -105,7 +108,9 @@ impl Rule {
     }
 
     fn name_of(&self, record: &Record) -> Option<Name> {
-        self.name(&record.series, record.id.as_deref(), record.stamp.device_time())
+        let stamp = &record.stamp;
+        let device_time = stamp.device_time().filter(|_| is_plausible(stamp.flags));
+        self.name(&record.series, record.id.as_deref(), device_time)
     }
 }
 

@@ -200,6 +200,12 @@ fn by_event_time_it_is_the_one_that_the_device_gave() {
     }
     let mut dedupe = dedupe(BY_TIME);
     assert_eq!(dedupe.learn(&record("any", stamp)), Learned::Nothing, "it gave none");
+    // A clock that was never set gives the same time to different readings.
+    for flags in [Flags::PAST, Flags::FUTURE, Flags::DEVICE_UNSYNC] {
+        let unset = Stamp { flags, ..device };
+        assert_eq!(dedupe.learn(&record("any", unset)), Learned::Nothing);
+    }
+    assert!(!dedupe.knows(&press(), name, &Moment::of_stamp(&stamp)));
 }
 
 #[test]

@@ -165,10 +165,12 @@ async fn by_event_time_a_series_has_one_reading_at_an_instant() {
     let timeless = "{\"entity\":\"a\",\"property\":\"n\",\"value\":6}\n".to_owned();
     feed(&plant, "a", &[line("a", NOON, 1), line("a", NOON, 4), line("a", NOON + 2, 5)]);
     feed(&plant, "a", &[timeless.clone(), timeless]);
+    // A device whose clock is not set says so with each reading.
+    feed(&plant, "a", &[line("c", 0, 7), line("c", 0, 8)]);
     plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
-    assert_eq!(sent(&plant), BTreeSet::from([1, 2, 3, 5, 6]));
+    assert_eq!(sent(&plant), BTreeSet::from([1, 2, 3, 5, 6, 7, 8]));
     assert_eq!(duplicates(&plant), 2);
     let status = plant.status();
-    assert_eq!(status["sources"][0]["accepted"], 6);
+    assert_eq!(status["sources"][0]["accepted"], 8);
     assert_eq!(status["sources"][0]["dedupe_known"], 4);
 }
