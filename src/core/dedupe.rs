@@ -14,7 +14,7 @@
 //!
 //! Names are forgotten after the `horizon`. Forgetting too early lets a repeat
 //! through; too late drops a new reading of a reader that counts from 1 again. So
-//! age must not depend on a wall clock that jumps. [`Elapsed`] counts it by
+//! age must not depend on a wall clock that jumps. `Elapsed` counts it by
 //! arrivals: by uptime within a boot, and from one boot to the next by the wall
 //! clock where it could be trusted on both sides. Where it could not, the time
 //! between counts as nothing: names live longer, never shorter. Every numbered
