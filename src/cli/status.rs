@@ -101,7 +101,14 @@ fn books(one: &Source) -> String {
         return format!("{sum} (results)");
     }
     let last = one.last_reading_age_s.map_or("none yet".to_owned(), |s| format!("{s:.0} s ago"));
-    format!("{sum}; {quarantined} quarantined; last {last}")
+    let mut line = format!("{sum}; {quarantined} quarantined");
+    if one.dedupe_known > 0 || one.duplicates > 0 {
+        line += &format!("; {} repeats dropped", one.duplicates);
+    }
+    if one.dedupe_forgotten > 0 {
+        line += &format!(" (the horizon is not reached: {} forgotten early)", one.dedupe_forgotten);
+    }
+    format!("{line}; last {last}")
 }
 
 fn window(one: &Window) -> String {
@@ -125,6 +132,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_books_of_a_source_say_what_was_dropped() {
+        let mut one = Source {
+            name: "press".to_owned(),
+            accepted: 100,
+            acknowledged: 90,
+            stored: 10,
+            evicted: 0,
+            lost: 0,
+            quarantined: 2,
+            duplicates: 0,
+            dedupe_known: 0,
+            dedupe_forgotten: 0,
+            refused_full: 0,
+            implausible: 0,
+            last_reading_age_s: Some(3.2),
+        };
+        let sum = "press: 100 accepted = 90 acknowledged + 10 stored + 0 evicted + 0 lost; \
+                   2 quarantined";
+        assert_eq!(books(&one), format!("{sum}; last 3 s ago"));
+        (one.duplicates, one.dedupe_known) = (7, 100);
+        assert_eq!(books(&one), format!("{sum}; 7 repeats dropped; last 3 s ago"));
+        one.dedupe_forgotten = 5;
+        let early = "(the horizon is not reached: 5 forgotten early)";
+        assert_eq!(books(&one), format!("{sum}; 7 repeats dropped {early}; last 3 s ago"));
+    }
+
+    #[test]
     fn a_window_is_one_line() {
         let mut one = Window {
             name: "pressure-10s".to_owned(),
@@ -140,6 +174,7 @@ mod tests {
             retracted: 0,
             too_late: 0,
             between: 0,
+            duplicates: 0,
         };
         let expected = "pressure-10s  watermark 2026-11-30T01:01:42.999000000Z, 3 s behind, \
                         12 open, 4 results, 1 revised, 0 too late; silent: pump-b, pump-c";

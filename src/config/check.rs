@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::dedupe::source_dedupe;
 use super::file::{Book, Section, Wrong};
 use super::time::source_time;
 use super::{
     Address, Clock, Config, Gateway, Http, Journal, LogFormat, Pointer, Problems, Simulate, Source,
-    SourceKind, SourceMap, TimeUnit,
+    SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
 use super::{output, uplink, value, window};
 use crate::core::agent::WhenFull;
@@ -203,6 +204,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         entity: None,
         time_unit: TimeUnit::Auto,
         time: source_time(section.table("time")),
+        dedupe: SourceDedupe::default(),
         map: SourceMap::default(),
     };
     // A simulated PLC speaks no lines: it has nothing to map.
@@ -215,6 +217,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
         source.map = source_map(section.table("map"));
     }
+    source.dedupe = source_dedupe(section.table("dedupe"), &source.map);
     section.refuse_unknown();
     name?;
     Some(Source { kind: kind?, ..source })

@@ -4,6 +4,7 @@
 //! in and every value lies in its range, or all [`Problems`] of the file at once.
 
 mod check;
+mod dedupe;
 mod file;
 mod output;
 mod print;
@@ -20,12 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::agent::{Settings, WhenFull};
+use crate::core::agent::{Settings, SourceSettings, WhenFull};
 use crate::core::clock::{ClockSettings, Reference};
 use crate::core::id::SourceId;
 use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
+pub use dedupe::SourceDedupe;
 pub use output::{Output, OutputKind};
 pub use time::SourceTime;
 pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
@@ -130,6 +132,8 @@ pub struct Source {
     pub time_unit: TimeUnit,
     /// How its readings are stamped.
     pub time: SourceTime,
+    /// Which of its readings are repeats.
+    pub dedupe: SourceDedupe,
     /// Where in an object its parts are.
     pub map: SourceMap,
 }
@@ -361,7 +365,11 @@ impl Config {
 
     /// What the agent needs to know of it.
     pub fn agent_settings(&self) -> Settings {
-        let source = |source: &Source| (SourceId::new(&source.name), source.time.settings());
+        let source = |source: &Source| {
+            let settings =
+                SourceSettings { dedupe: source.dedupe.rule(), ..source.time.settings() };
+            (SourceId::new(&source.name), settings)
+        };
         Settings {
             commit_interval: Span::from_std(self.journal.commit_interval),
             commit_bytes: usize::try_from(self.journal.commit_bytes).unwrap_or(usize::MAX),

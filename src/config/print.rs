@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::dedupe::KEYS;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
@@ -140,6 +141,10 @@ fn source(page: &mut Page, source: &Source) {
         }
     }
     source_time(page, &source.time);
+    page.head("[source.dedupe]");
+    page.text("key", word(&KEYS, source.dedupe.key));
+    page.duration("horizon", source.dedupe.horizon);
+    page.raw("entries_max", source.dedupe.entries_max);
     if !matches!(source.kind, SourceKind::Simulate(_)) {
         page.head("[source.map]");
         let map = &source.map;

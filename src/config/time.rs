@@ -46,7 +46,7 @@ pub struct SourceTime {
 }
 
 impl SourceTime {
-    /// What the agent needs to know of it.
+    /// What the agent needs to know of it; drops no repeats.
     pub(super) fn settings(&self) -> SourceSettings {
         SourceSettings {
             trusts_device: self.trusts_device,
@@ -60,6 +60,7 @@ impl SourceTime {
             latency_typical: Span::from_std(self.latency_typical),
             is_live: self.live,
             bound: Span::from_std(self.bound),
+            dedupe: None,
         }
     }
 }

@@ -16,9 +16,9 @@ use super::rangeset::RangeSet;
 use super::rate::Rate;
 use super::reading::{Entry, GapReason, GapRecord};
 use super::seam::{
-    Damage, DownCause, Effect, Fetched, Input, Lane, LinkCommand, LinkEvent, LinkNotice,
-    LinkStatus, LinkTerms, Meta, Missing, Notice, Now, Outcome, Publish, PublishBody, Purpose,
-    Recovered, StoreEvent,
+    Checkpointed, Damage, DownCause, Effect, Fetched, Input, Lane, LinkCommand, LinkEvent,
+    LinkNotice, LinkStatus, LinkTerms, Meta, Missing, Notice, Now, Outcome, Publish, PublishBody,
+    Purpose, Recovered, StoreEvent,
 };
 use super::skew::SourceClock;
 use super::time::{MonoTime, Span};
@@ -34,12 +34,14 @@ mod delivery;
 mod feeding;
 mod frontier;
 mod intake;
+mod repeats;
 mod report;
 mod space;
 mod timing;
 mod uplink;
 mod windows;
 
+use repeats::Repeats;
 use timing::Timing;
 use uplink::Uplink;
 use windows::Windows;
@@ -69,6 +71,7 @@ pub struct Agent {
     clock: ClockModel,
     timing: Timing,
     windows: Windows,
+    repeats: Repeats,
     ages: Ages,
     accept_rate: Rate,
     refused_since_full: u64,
@@ -86,6 +89,7 @@ impl Agent {
         now: &Now,
         effects: &mut Vec<Effect>,
     ) -> Self {
+        let repeats = Repeats::open(&settings, &recovered, now, effects);
         let meta = recovered.meta.unwrap_or_default();
         let epoch = epoch_after(&meta, recovered.broken_numbering, epoch_nonce, effects);
         let bounds = Bounds {
@@ -115,6 +119,7 @@ impl Agent {
             clock,
             timing,
             windows,
+            repeats,
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
             refused_since_full: 0,
@@ -147,6 +152,7 @@ impl Agent {
                 self.is_stopping = true;
                 self.uplinks.iter_mut().for_each(Uplink::begin_stop);
                 self.windows.stop(now.mono);
+                self.repeats.stop(now.mono);
             }
         }
     }
@@ -161,9 +167,8 @@ impl Agent {
         self.commit_if_due(now, effects);
         self.uplinks.iter_mut().for_each(|uplink| uplink.drive(now, effects));
         self.publish(now, effects);
-        if let Some(fetch) = self.windows.fetch() {
-            effects.push(Effect::Fetch(fetch));
-        }
+        let fetches = [self.windows.fetch(), self.repeats.fetch()];
+        effects.extend(fetches.into_iter().flatten().map(Effect::Fetch));
         self.go_on_stopping(now, effects);
     }
 
@@ -171,6 +176,7 @@ impl Agent {
     /// them in the sources' queue, and sources wait.
     pub fn accepts_readings(&self) -> bool {
         !self.windows.is_replaying()
+            && !self.repeats.is_recalling()
             && !self.pending.is_full()
             && self.buffer.admission() != Admission::Wait
     }
@@ -193,6 +199,7 @@ impl Agent {
             self.frontier_deadline(),
             self.seal_deadline(),
             self.windows.next_deadline(!self.pending.is_outstanding()),
+            self.repeats.next_deadline(!self.pending.is_outstanding()),
         ]
         .into_iter()
         .flatten()
@@ -207,6 +214,7 @@ impl Agent {
             && !self.pending.is_outstanding()
             && self.unsaved_since.is_none()
             && !self.windows.is_busy()
+            && !self.repeats.is_busy()
             && self.uplinks.iter().all(Uplink::is_stopped)
     }
 
@@ -227,12 +235,15 @@ impl Agent {
                 }
             }
             StoreEvent::Fetched(fetched) => self.fetched(now, fetched, effects),
-            StoreEvent::Checkpointed { error } => {
-                self.windows.written(error.is_none());
+            StoreEvent::Checkpointed { of, error } => {
+                match of {
+                    Checkpointed::Windows => self.windows.written(error.is_none()),
+                    Checkpointed::Dedupe => self.repeats.written(error.is_none()),
+                }
                 // What it covers may go with the next commit.
                 self.unsaved_since.get_or_insert(now.mono);
                 if let Some(reason) = error {
-                    effects.push(Effect::Notice(Notice::CheckpointFailed { reason }));
+                    effects.push(Effect::Notice(Notice::CheckpointFailed { of, reason }));
                 }
             }
             StoreEvent::Removed { id, disk } => {
@@ -243,8 +254,10 @@ impl Agent {
     }
 
     fn fetched(&mut self, now: &Now, mut fetched: Fetched, effects: &mut Vec<Effect>) {
-        let Purpose::Forward(uplink, lane) = fetched.purpose else {
-            return self.replayed(now, fetched, effects);
+        let (uplink, lane) = match fetched.purpose {
+            Purpose::Replay => return self.replayed(now, fetched, effects),
+            Purpose::Recall => return self.recalled(fetched, effects),
+            Purpose::Forward(uplink, lane) => (uplink, lane),
         };
         let Some(uplink) = self.uplinks.get_mut(usize::from(uplink.0)) else { return };
         if uplink.forward.fetched(lane, &mut fetched) {

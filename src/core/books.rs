@@ -24,6 +24,8 @@ pub struct Account {
     pub last_reading: Option<MonoTime>,
     /// Inputs refused since this process started.
     pub quarantined: u64,
+    /// Repeats dropped since this process started.
+    pub duplicates: u64,
     /// Readings refused at the door since this process started.
     pub refused_full: u64,
     /// Stamps flagged implausible since this process started.

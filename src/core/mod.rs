@@ -10,6 +10,7 @@ pub mod books;
 pub mod buffer;
 pub mod clock;
 pub mod connection;
+pub mod dedupe;
 pub mod forward;
 pub mod id;
 pub mod lateness;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::clock::{ClockEvent, Correction};
 use super::id::{Epoch, SourceId, UplinkId};
 use super::reading::GapRecord;
-use super::seam::DownCause;
+use super::seam::{Checkpointed, DownCause};
 use super::time::Span;
 
 /// A fact that the core reports for logs and metrics. Said once per change, not
@@ -113,10 +113,23 @@ pub enum Notice {
         /// How many.
         differences: u64,
     },
-    /// A checkpoint of the windows could not be written.
+    /// A checkpoint could not be written.
     CheckpointFailed {
+        /// Of what.
+        of: Checkpointed,
         /// Why.
         reason: String,
+    },
+    /// Not all repeats of readings before this start will be known.
+    DedupeTorn {
+        /// Why.
+        reason: String,
+    },
+    /// Names of readings are forgotten before the horizon, for the first time
+    /// since this process started.
+    DedupeFull {
+        /// The source.
+        source: SourceId,
     },
     /// Readings that had left under a bad clock get a correction.
     Corrected(Correction),

@@ -225,6 +225,17 @@ pub struct Stamp {
     pub flags: Flags,
 }
 
+impl Stamp {
+    /// The event time that the device gave, before any correction; `None` where it
+    /// gave none (or, where the gateway's time is used, just that).
+    pub const fn device_time(&self) -> Option<EventTime> {
+        match self.origin {
+            Origin::Device => Some(self.event_time),
+            _ => self.first_event_time,
+        }
+    }
+}
+
 /// A reading that was accepted: stamped and numbered. `(source, epoch, seq)`
 /// names it for ever, whatever happens to disk and link.
 #[derive(Clone, Debug, PartialEq)]

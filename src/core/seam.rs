@@ -7,17 +7,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::clock::{Boot, ClockFacts, Seal, SentStretch, Vouch};
-use super::id::{BootId, CommitId, Epoch, Offset, ReceiptId, SegmentId, Seq, SourceId, UplinkId};
-use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Refusal};
-use super::time::{EventTime, IngestTime, MonoTime, TimebaseId, Uptime};
+use super::clock::{ClockFacts, Vouch};
+use super::id::{CommitId, Epoch, Offset, ReceiptId, SegmentId, Seq, SourceId, UplinkId};
+use super::reading::{Arrival, Entry, GapReason, Reading, Refusal};
+use super::time::{EventTime, IngestTime, MonoTime, Uptime};
 use super::window::{LateReading, WindowResult};
 
 mod link;
+mod meta;
 
 pub use link::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, LinkTerms, Publish, PublishBody,
 };
+pub use meta::{ClockLedger, Meta, SeqSet, SourceMeta, UplinkMeta};
 
 pub use super::notice::{FullCause, LinkNotice, Notice};
 
@@ -107,8 +109,10 @@ pub enum StoreEvent {
     },
     /// The answer to [`Effect::Fetch`].
     Fetched(Fetched),
-    /// A checkpoint of the windows is on disk, or could not be written.
+    /// A checkpoint is on disk, or could not be written.
     Checkpointed {
+        /// Of what.
+        of: Checkpointed,
         /// Why not.
         error: Option<String>,
     },
@@ -221,15 +225,25 @@ pub enum Effect {
     Remove(SegmentId),
     /// Something for an uplink.
     Link(UplinkId, LinkCommand),
-    /// Keep this checkpoint of the windows, in place of the one before. Not part
-    /// of a commit: losing it costs a longer replay.
-    Checkpoint(Arc<Vec<u8>>),
+    /// Keep this checkpoint, in place of the one before. Not part of a commit:
+    /// losing it costs a longer replay.
+    Checkpoint(Checkpointed, Arc<Vec<u8>>),
     /// Show this on site: it is durable.
     Show(Shown),
     /// Tell a source about its batch.
     Receipt(ReceiptId, Outcome),
     /// A fact for logs and metrics.
     Notice(Notice),
+}
+
+/// What is kept beside the journal as of an offset, so that a start need not go
+/// through all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpointed {
+    /// The windows, and measured lateness.
+    Windows,
+    /// The names of readings that repeats are known by.
+    Dedupe,
 }
 
 /// What windows have to say on site.
@@ -256,94 +270,6 @@ pub struct Commit {
     pub meta: Meta,
 }
 
-/// What the journal must know besides its entries; replaced as a whole with
-/// every commit, in the same batch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Meta {
-    /// The numbering in use.
-    pub epoch: Epoch,
-    /// Entries below this offset are gone on purpose (acknowledged or evicted).
-    pub start: Offset,
-    /// Entries below this offset are done with: acknowledged, evicted, lost.
-    pub frontier: Offset,
-    /// Ranges above the frontier that are done with, half-open, ascending.
-    pub done: Vec<(Offset, Offset)>,
-    /// Per source.
-    pub sources: BTreeMap<SourceId, SourceMeta>,
-    /// Per numbering, which sequence numbers are done with.
-    pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
-    /// By name, how far each uplink is where there are several: what is said
-    /// above is then what all of them have.
-    pub uplinks: BTreeMap<Arc<str>, UplinkMeta>,
-    /// Gap records that the broker has not acknowledged, with their offsets.
-    pub gaps: Vec<(Offset, GapRecord)>,
-    /// Every entry below this offset has its final time, by its own stamp or by
-    /// a seal.
-    pub sealed: Offset,
-    /// Half-open ranges, ascending: readings in them that got a better time have
-    /// been given to the windows with it.
-    pub retimed: Vec<(Offset, Offset)>,
-    /// The boot that wrote this, and how far it had come: a later boot began
-    /// after it.
-    pub alive: Option<(BootId, Uptime)>,
-    /// What the journal knows of clocks. Changes rarely: the store writes it
-    /// only when it differs from what is there.
-    pub clock: Arc<ClockLedger>,
-}
-
-/// How far one of several uplinks is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UplinkMeta {
-    /// As [`Meta::frontier`], of this uplink.
-    pub frontier: Offset,
-    /// As [`Meta::done`].
-    pub done: Vec<(Offset, Offset)>,
-    /// As [`Meta::handed`].
-    pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
-}
-
-/// What outlives a boot about its clock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClockLedger {
-    /// The newest timebase given.
-    pub timebase: TimebaseId,
-    /// The boots whose readings may still wait, and the last that was
-    /// synchronized, oldest first; the last is the current one.
-    pub boots: Vec<Boot>,
-    /// How the unsynchronized readings below [`Meta::sealed`] are timed,
-    /// ascending; what no seal covers goes as stamped.
-    pub seals: Vec<Seal>,
-    /// Readings that left under an unsynchronized clock, to be corrected.
-    pub sent: Vec<SentStretch>,
-}
-
-/// Sequence numbers that are done with: acknowledged or named in a gap record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeqSet {
-    /// Every number up to here.
-    pub through: Seq,
-    /// Ranges beyond it, both ends included, ascending, not touching.
-    pub ranges: Vec<(Seq, Seq)>,
-}
-
-/// The books of one source. `accepted = acknowledged + stored + evicted + lost`
-/// over all epochs; `stored` follows from the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SourceMeta {
-    /// Newest sequence number given in this epoch.
-    pub tail: Seq,
-    /// Readings accepted.
-    pub accepted: u64,
-    /// Readings the broker acknowledged.
-    pub acknowledged: u64,
-    /// Readings evicted, with a gap record.
-    pub evicted: u64,
-    /// Readings lost to damage or refused by the broker, with a gap record.
-    pub lost: u64,
-    /// Greatest plausible event time taken so far: the basis of the watermark.
-    pub newest_event: Option<EventTime>,
-}
-
 /// Who reads the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -351,6 +277,8 @@ pub enum Purpose {
     Forward(UplinkId, Lane),
     /// The windows, to go on where a checkpoint left them.
     Replay,
+    /// The memory of repeats, for the same.
+    Recall,
 }
 
 /// A request to read.
@@ -390,6 +318,8 @@ pub struct Recovered {
     pub damaged: Vec<Damage>,
     /// The newest checkpoint of the windows.
     pub checkpoint: Option<Vec<u8>>,
+    /// The newest checkpoint of the memory of repeats.
+    pub dedupe: Option<Vec<u8>>,
     /// Why the numbering cannot be continued, if it cannot.
     pub broken_numbering: Option<String>,
     /// The disk.

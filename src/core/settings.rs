@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::clock::ClockSettings;
+use super::dedupe::Rule;
 use super::forward::ForwardSettings;
 use super::id::SourceId;
 use super::time::{EventTime, Span};
@@ -73,7 +74,7 @@ pub enum WhenFull {
     Block,
 }
 
-/// How the readings of one source are stamped.
+/// How the readings of one source are told apart and stamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceSettings {
     /// Whether the device's event time is used when there is one.
@@ -103,6 +104,8 @@ pub struct SourceSettings {
     /// How far out of order readings may come: the watermark stays this far
     /// behind the newest plausible event time.
     pub bound: Span,
+    /// What is a repeat, to be dropped; `None` drops nothing.
+    pub dedupe: Option<Rule>,
 }
 
 /// What becomes of a future or implausible device stamp.
@@ -143,7 +146,7 @@ pub enum OnNonexistentTime {
 impl SourceSettings {
     /// The defaults of the configuration: the device is trusted, five minutes of
     /// future, nothing before 2015, bad stamps flagged, no zone, live with two seconds of latency at most, twenty
-    /// seconds of disorder.
+    /// seconds of disorder, repeats are readings like others.
     pub const DEFAULT: SourceSettings = SourceSettings {
         trusts_device: true,
         future_limit: Span::from_secs(300),
@@ -156,5 +159,6 @@ impl SourceSettings {
         latency_typical: Span::ZERO,
         is_live: true,
         bound: Span::from_secs(20),
+        dedupe: None,
     };
 }

@@ -118,6 +118,23 @@ pub fn stamp(
     Stamped { verdict, device_step }
 }
 
+/// The event time that the device claims, as [`stamp`] will keep it: nothing but a
+/// local time has been resolved. `None` where it claims none, or none that is an
+/// instant.
+pub fn claimed(
+    settings: &SourceSettings,
+    clock: &ClockReading,
+    arrival: &Arrival,
+    device: Option<DeviceTime>,
+    source_clock: &SourceClock,
+) -> Option<EventTime> {
+    let device = device?;
+    match localize(settings, clock, arrival, &device, source_clock) {
+        Ok(local) => Some(local.time.at),
+        Err(_) => (!settings.trusts_device).then_some(device.at),
+    }
+}
+
 fn gateway_stamp(clock: &ClockReading, arrival: &Arrival) -> Stamp {
     Stamp {
         event_time: arrival.ingest.as_event_time(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 pub use super::agent::Counts;
 use super::clock::kernel::KernelVerdict;
 use super::clock::{ClockEvent, ClockFacts, ClockReading};
+use super::dedupe::Known;
 use super::id::{Epoch, SourceId};
 use super::lateness::Quantiles;
 use super::seam::{DiskFacts, FullCause};
@@ -161,6 +162,11 @@ pub struct SourceStatus {
     pub lost: u64,
     /// Inputs refused since this process started.
     pub quarantined: u64,
+    /// Repeats of readings that were numbered before, dropped since this process
+    /// started.
+    pub duplicates: u64,
+    /// Names of readings that repeats are known by.
+    pub known: Known,
     /// Readings refused at the door since this process started, buffer full.
     pub refused_full: u64,
     /// Stamps flagged future or past since this process started.

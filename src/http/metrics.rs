@@ -62,6 +62,7 @@ pub struct Metrics {
     acknowledged: Counters,
     evicted: Counters,
     quarantined: Counters,
+    duplicates: Counters,
     implausible: Counters,
     reconnects: Counters,
     written_bytes: Counters,
@@ -89,6 +90,7 @@ impl Metrics {
             acknowledged: add(r, "readings_acknowledged", "Readings the broker acknowledged"),
             evicted: add(r, "readings_evicted", "Readings that a gap record stands for"),
             quarantined: add(r, "readings_quarantined", "Inputs that became no readings"),
+            duplicates: add(r, "readings_duplicate", "Repeats dropped at their source"),
             implausible: add(r, "future_rejected", "Event times flagged as future or past"),
             reconnects: add(r, "uplink_reconnects", "Connections after the first"),
             written_bytes: add(
@@ -186,6 +188,9 @@ impl Metrics {
         let none = Labels::new();
         for source in &report.sources {
             store(&self.accepted, &source_label(&source.name), source.accepted);
+            if !source.name.starts_with("window:") {
+                store(&self.duplicates, &source_label(&source.name), source.duplicates);
+            }
         }
         store(&self.written_bytes, &none, report.journal.written_bytes);
         set(&self.journal_bytes, &none, Some(report.journal.bytes as f64));
@@ -284,6 +289,7 @@ struct WindowMetrics {
     results: Counters,
     state_bytes: Gauges,
     late: Counters,
+    duplicates: Counters,
 }
 
 impl WindowMetrics {
@@ -302,6 +308,11 @@ impl WindowMetrics {
                 "late",
                 "refined: results that revise an earlier one; too_late: readings whose windows \
                  were gone",
+            ),
+            duplicates: add(
+                r,
+                "duplicates_dropped",
+                "Repeats that a window would have taken, dropped at their source",
             ),
         }
     }
@@ -324,6 +335,7 @@ impl WindowMetrics {
             }
             store(&self.late, &with("class", "refined"), tally.refined);
             store(&self.late, &with("class", LateReason::TooLate.as_str()), tally.too_late);
+            store(&self.duplicates, &label, window.duplicates);
         }
     }
 

@@ -63,6 +63,9 @@ pub(in crate::http) fn report() -> Report {
         evicted: 10,
         lost: 0,
         quarantined: 0,
+        duplicates: 9,
+        dedupe_known: 100,
+        dedupe_forgotten: 1,
         refused_full: 0,
         implausible: 0,
         last_reading_age_s: None,
@@ -109,6 +112,7 @@ pub(in crate::http) fn report() -> Report {
             retracted: 1,
             too_late: 2,
             between: 6,
+            duplicates: 4,
         }],
     }
 }
@@ -140,6 +144,8 @@ fn books_and_counts_have_the_names_of_the_contract() {
     has(&lines, r#"tidegate_readings_acknowledged_total{uplink="main"} 700"#);
     has(&lines, r#"tidegate_readings_evicted_total{source="press",reason="evicted"} 10"#);
     has(&lines, r#"tidegate_readings_quarantined_total{source="press",reason="syntax"} 3"#);
+    has(&lines, r#"tidegate_readings_duplicate_total{source="press"} 9"#);
+    has(&lines, r#"tidegate_duplicates_dropped_total{window="pressure-10s"} 4"#);
     has(&lines, r#"tidegate_future_rejected_total{source="press"} 4"#);
     has(&lines, r#"tidegate_uplink_reconnects_total{uplink="main"} 1"#);
     has(&lines, "tidegate_journal_written_bytes_total 8192");

@@ -177,6 +177,16 @@ pub struct Source {
     pub lost: u64,
     /// Inputs refused since the agent started.
     pub quarantined: u64,
+    /// Repeats dropped since the agent started.
+    #[serde(default)]
+    pub duplicates: u64,
+    /// Names of readings that repeats are known by.
+    #[serde(default)]
+    pub dedupe_known: u64,
+    /// Names forgotten within the horizon since the agent started, because
+    /// `entries_max` was reached: their repeats pass.
+    #[serde(default)]
+    pub dedupe_forgotten: u64,
     /// Readings refused at the door since the agent started, buffer full.
     pub refused_full: u64,
     /// Stamps flagged future or past since the agent started.
@@ -307,6 +317,9 @@ fn source(id: &SourceId, books: &SourceStatus, now: &Now) -> Source {
         evicted: books.evicted,
         lost: books.lost,
         quarantined: books.quarantined,
+        duplicates: books.duplicates,
+        dedupe_known: books.known.names,
+        dedupe_forgotten: books.known.forgotten,
         refused_full: books.refused_full,
         implausible: books.implausible,
         last_reading_age_s: books.last_reading.map(|at| seconds(now.mono.since(at))),

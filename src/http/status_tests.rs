@@ -72,7 +72,15 @@ fn windows() -> BTreeMap<String, WindowStatus> {
         series: 4,
         state_bytes: 3_210,
         idle: vec![SourceId::new("pump-b")],
-        counts: Counts { fired: 9, revised: 3, finals: 5, retracted: 1, too_late: 2, between: 6 },
+        counts: Counts {
+            fired: 9,
+            revised: 3,
+            finals: 5,
+            retracted: 1,
+            too_late: 2,
+            between: 6,
+            duplicates: 4,
+        },
     };
     let runs = WindowStatus {
         watermark: None,
@@ -180,6 +188,7 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "retracted": 1,
             "too_late": 2,
             "between": 6,
+            "duplicates": 4,
         },
         {
             "name": "runs",
@@ -195,6 +204,7 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "retracted": 0,
             "too_late": 0,
             "between": 0,
+            "duplicates": 0,
         },
     ]);
     assert_eq!(json, expected);

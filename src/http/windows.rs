@@ -36,6 +36,9 @@ pub struct Window {
     pub too_late: u64,
     /// Readings that lie between two windows.
     pub between: u64,
+    /// Repeats that were dropped at their source, before the window saw them.
+    #[serde(default)]
+    pub duplicates: u64,
 }
 
 impl Window {
@@ -55,6 +58,7 @@ impl Window {
             retracted: counts.retracted,
             too_late: counts.too_late,
             between: counts.between,
+            duplicates: counts.duplicates,
         }
     }
 }

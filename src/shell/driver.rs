@@ -262,7 +262,9 @@ impl Driver {
             Effect::Commit(commit) => return self.outbox.store.commit(commit).is_ok(),
             Effect::Fetch(fetch) => return self.outbox.store.fetch(fetch).is_ok(),
             Effect::Remove(segment) => return self.outbox.store.remove(segment).is_ok(),
-            Effect::Checkpoint(bytes) => return self.outbox.store.checkpoint(bytes).is_ok(),
+            Effect::Checkpoint(of, bytes) => {
+                return self.outbox.store.checkpoint(of, bytes).is_ok();
+            }
             Effect::Show(shown) => self.outbox.site.show(shown),
             Effect::Link(uplink, command) => self.command(uplink, command),
             Effect::Receipt(id, outcome) => {

@@ -12,7 +12,7 @@ use tracing::{debug, error, info, warn};
 use super::throttle::{INTERVAL, Throttle};
 use crate::core::clock::{ClockEvent, ClockEventKind};
 use crate::core::reading::GapRecord;
-use crate::core::seam::Notice;
+use crate::core::seam::{Checkpointed, Notice};
 use crate::core::time::{MonoTime, Span};
 use crate::http::metrics::Metrics;
 use crate::http::status::full_word;
@@ -105,14 +105,25 @@ impl Telemetry {
             Notice::ReplayDiffers { differences } => {
                 error!(differences, "a replay of the journal came to other results: please report");
             }
-            Notice::CheckpointFailed { reason } => {
-                if let Some(unsaid) = self.throttle.admit("checkpoint", now) {
+            Notice::CheckpointFailed { of, reason } => {
+                let of = match of {
+                    Checkpointed::Windows => "windows",
+                    Checkpointed::Dedupe => "dedupe",
+                };
+                if let Some(unsaid) = self.throttle.admit(&format!("checkpoint of {of}"), now) {
                     warn!(
-                        reason,
-                        unsaid, "the windows' checkpoint cannot be written: a restart replays more"
+                        of,
+                        reason, unsaid, "a checkpoint cannot be written: a restart takes longer"
                     );
                 }
             }
+            Notice::DedupeTorn { reason } => {
+                warn!(reason, "repeats of readings before this start may not all be known");
+            }
+            Notice::DedupeFull { source } => warn!(
+                %source,
+                "repeats are known for less than the horizon: raise entries_max or lower the horizon"
+            ),
             Notice::Clock(event) => clock_event(&event),
             Notice::Corrected(correction) => info!(
                 source = %correction.source,

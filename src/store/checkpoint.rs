@@ -1,8 +1,9 @@
-//! The checkpoint of the windows: `state/windows` in the data directory, one
-//! value in the journal's own envelope (version, length, CRC32C).
+//! Checkpoints: `state/windows` and `state/dedupe` in the data directory, one
+//! value each in the journal's own envelope (version, length, CRC32C).
 //!
-//! It only shortens a start: without it, or with one that cannot be used, the
-//! windows are recomputed from the journal as far as that still goes back.
+//! They only shorten a start: without one, or with one that cannot be used, the
+//! windows, or the memory of repeats, are recomputed from the journal as far as
+//! that still goes back.
 
 use std::error::Error;
 use std::fmt;
@@ -11,9 +12,15 @@ use std::path::{Path, PathBuf};
 
 use super::disk;
 use super::envelope::{self, Broken};
+use crate::core::seam::Checkpointed;
 
 /// The file's name in the folder `state`.
-const FILE_NAME: &str = "windows";
+const fn file_name(of: Checkpointed) -> &'static str {
+    match of {
+        Checkpointed::Windows => "windows",
+        Checkpointed::Dedupe => "dedupe",
+    }
+}
 
 /// Why a checkpoint that is there cannot be used.
 #[derive(Debug)]
@@ -28,10 +35,10 @@ impl fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CheckpointError::Io(path, error) => {
-                write!(f, "cannot read the window checkpoint {}: {error}", path.display())
+                write!(f, "cannot read the checkpoint {}: {error}", path.display())
             }
             CheckpointError::Damaged(path, reason) => {
-                write!(f, "the window checkpoint {} is of no use: {reason}", path.display())
+                write!(f, "the checkpoint {} is of no use: {reason}", path.display())
             }
         }
     }
@@ -46,8 +53,8 @@ impl Error for CheckpointError {
     }
 }
 
-fn path_in(data_dir: &Path) -> PathBuf {
-    data_dir.join("state").join(FILE_NAME)
+fn path_in(data_dir: &Path, of: Checkpointed) -> PathBuf {
+    data_dir.join("state").join(file_name(of))
 }
 
 /// Replaces the checkpoint, durably: after a power cut there is the old one or
@@ -55,11 +62,11 @@ fn path_in(data_dir: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The disk refuses, or `bytes` are 4 GiB or more. The old checkpoint stays.
-pub fn write(data_dir: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write(data_dir: &Path, of: Checkpointed, bytes: &[u8]) -> io::Result<()> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the checkpoint is over 4 GiB"));
     }
-    let path = path_in(data_dir);
+    let path = path_in(data_dir, of);
     disk::create_folder(path.parent().unwrap_or(data_dir))?;
     let mut packed = Vec::with_capacity(envelope::HEADER_BYTES + bytes.len());
     envelope::wrap(0, bytes, &mut packed);
@@ -71,8 +78,8 @@ pub fn write(data_dir: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// One is there that cannot be used. That is worth a line in the log, and then
 /// as good as none.
-pub fn read(data_dir: &Path) -> Result<Option<Vec<u8>>, CheckpointError> {
-    let path = path_in(data_dir);
+pub fn read(data_dir: &Path, of: Checkpointed) -> Result<Option<Vec<u8>>, CheckpointError> {
+    let path = path_in(data_dir, of);
     let packed = match std::fs::read(&path) {
         Ok(packed) => packed,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -89,26 +96,29 @@ pub fn read(data_dir: &Path) -> Result<Option<Vec<u8>>, CheckpointError> {
 mod tests {
     use super::*;
 
+    const WINDOWS: Checkpointed = Checkpointed::Windows;
+
     #[test]
     fn the_newest_checkpoint_comes_back() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(read(dir.path()).unwrap().is_none());
-        write(dir.path(), b"one").unwrap();
-        write(dir.path(), b"two, longer").unwrap();
-        assert_eq!(read(dir.path()).unwrap().unwrap(), b"two, longer");
+        assert!(read(dir.path(), WINDOWS).unwrap().is_none());
+        write(dir.path(), WINDOWS, b"one").unwrap();
+        write(dir.path(), WINDOWS, b"two, longer").unwrap();
+        assert_eq!(read(dir.path(), WINDOWS).unwrap().unwrap(), b"two, longer");
         let names: Vec<_> = std::fs::read_dir(dir.path().join("state")).unwrap().collect();
         assert_eq!(names.len(), 1);
+        assert!(read(dir.path(), Checkpointed::Dedupe).unwrap().is_none());
     }
 
     #[test]
     fn a_damaged_one_is_not_used_and_says_why() {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), b"state of the windows").unwrap();
-        let path = path_in(dir.path());
+        write(dir.path(), WINDOWS, b"state of the windows").unwrap();
+        let path = path_in(dir.path(), WINDOWS);
         let good = std::fs::read(&path).unwrap();
         let why = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            let error = read(dir.path()).unwrap_err().to_string();
+            let error = read(dir.path(), WINDOWS).unwrap_err().to_string();
             error.rsplit_once("is of no use: ").unwrap().1.to_owned()
         };
         for length in 0..good.len() {
@@ -128,10 +138,10 @@ mod tests {
     #[test]
     fn a_refused_write_leaves_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), b"old").unwrap();
+        write(dir.path(), WINDOWS, b"old").unwrap();
         // A folder where the new file would go.
         std::fs::create_dir(dir.path().join("state/windows.new")).unwrap();
-        assert!(write(dir.path(), b"new").is_err());
-        assert_eq!(read(dir.path()).unwrap().unwrap(), b"old");
+        assert!(write(dir.path(), WINDOWS, b"new").is_err());
+        assert_eq!(read(dir.path(), WINDOWS).unwrap().unwrap(), b"old");
     }
 }

@@ -19,7 +19,7 @@ use super::recover::{self, Recovery};
 use super::segment::Segment;
 use super::{Folders, FrameWriter, Options, Store, fetch, segment_bytes};
 use crate::core::id::{Offset, SegmentId, Seq};
-use crate::core::seam::{Damage, Meta, Missing, Recovered, SegmentInfo};
+use crate::core::seam::{Checkpointed, Damage, Meta, Missing, Recovered, SegmentInfo};
 
 pub(super) fn open(options: &Options) -> Result<(Store, Recovered), OpenError> {
     let folders = Folders::of(&options.data_dir);
@@ -78,12 +78,18 @@ fn finish(
         next: store.state.next,
         segments: store.segments.clone(),
         damaged: store.losses.clone(),
-        // One that cannot be read is as good as an empty one: nobody can use it.
-        checkpoint: checkpoint::read(store.data_dir()).unwrap_or(Some(Vec::new())),
+        checkpoint: kept(store, Checkpointed::Windows),
+        dedupe: kept(store, Checkpointed::Dedupe),
         broken_numbering: store.broken.as_ref().map(|(_, reason)| reason.clone()),
         disk: store.disk(),
     };
     Ok((recovery.store, recovered))
+}
+
+/// A checkpoint; one that cannot be read is as good as an empty one: nobody can
+/// use it.
+fn kept(store: &Store, of: Checkpointed) -> Option<Vec<u8>> {
+    checkpoint::read(store.data_dir(), of).unwrap_or(Some(Vec::new()))
 }
 
 fn empty(options: &Options, folders: &Folders, manifest: &Manifest) -> Store {

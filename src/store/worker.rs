@@ -11,7 +11,7 @@ use super::quarantine::Refused;
 use super::{OpenError, Options, Store, StoreError, checkpoint};
 use crate::core::id::SegmentId;
 use crate::core::limits::EVENT_QUEUE_MAX;
-use crate::core::seam::{Commit, Fetch, Recovered, StoreEvent};
+use crate::core::seam::{Checkpointed, Commit, Fetch, Recovered, StoreEvent};
 
 /// Name of the thread, in traces and in the panic hook.
 pub const THREAD_NAME: &str = "tidegate-store";
@@ -20,7 +20,7 @@ enum Request {
     Commit(Box<Commit>),
     Fetch(Fetch),
     Remove(SegmentId),
-    Checkpoint(Arc<Vec<u8>>),
+    Checkpoint(Checkpointed, Arc<Vec<u8>>),
     Refused(usize, SyncSender<Result<Vec<Refused>, StoreError>>),
     Ping,
     Close,
@@ -91,10 +91,10 @@ fn run(
             }
             Request::Fetch(fetch) => events(StoreEvent::Fetched(store.fetch(&fetch))),
             Request::Remove(id) => events(StoreEvent::Removed { id, disk: store.remove(id) }),
-            Request::Checkpoint(bytes) => {
-                let written = checkpoint::write(store.data_dir(), &bytes);
+            Request::Checkpoint(of, bytes) => {
+                let written = checkpoint::write(store.data_dir(), of, &bytes);
                 let error = written.err().map(|error| error.to_string());
-                events(StoreEvent::Checkpointed { error });
+                events(StoreEvent::Checkpointed { of, error });
             }
             Request::Refused(limit, answer) => {
                 // Whoever asked may have gone away.
@@ -125,8 +125,8 @@ impl Worker {
     }
 
     /// Answered by [`StoreEvent::Checkpointed`].
-    pub fn checkpoint(&self, bytes: Arc<Vec<u8>>) -> Result<(), WorkerGone> {
-        self.send(Request::Checkpoint(bytes))
+    pub fn checkpoint(&self, of: Checkpointed, bytes: Arc<Vec<u8>>) -> Result<(), WorkerGone> {
+        self.send(Request::Checkpoint(of, bytes))
     }
 
     /// The newest refused inputs, at most `limit`. Waits for the store thread;

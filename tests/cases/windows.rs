@@ -1,6 +1,7 @@
 //! W-01 to W-11: the windows of the real binary, from JSON lines to what the
 //! broker gets.
 
+mod repeats;
 mod restart;
 
 use std::fmt::Write as _;

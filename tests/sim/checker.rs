@@ -11,6 +11,7 @@ use tidegate::core::status::Status;
 use tidegate::core::window::{ResultStatus, WindowResult};
 
 use crate::broker::Received;
+use crate::source::REPEATING;
 use crate::world::{INFLIGHT_MAX, World};
 
 pub fn after_step(world: &World) {
@@ -99,6 +100,21 @@ fn has_everything(world: &World, status: &Status, received: &Received) {
         assert!(arrived + gone >= receipted.len() as u64);
         assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);
     }
+    repeats_are_dropped(received);
+}
+
+/// Of the source whose repeats are dropped every reading came once. Where a part
+/// of the journal was lost, repeats of that part may have passed.
+fn repeats_are_dropped(received: &Received) {
+    if !received.gaps.is_empty() {
+        return;
+    }
+    let of_source = received.readings.values().filter(|r| r.source.as_str() == REPEATING);
+    let mut seen = BTreeMap::new();
+    for record in of_source {
+        let first = seen.insert(&record.id, record.seq);
+        assert_eq!(first, None, "came under two numbers: {record:?}");
+    }
 }
 
 /// Delivered numbers and gap records together cover 1..=n without overlap;
@@ -148,6 +164,8 @@ pub struct Shown {
     pub bounded: u64,
     pub corrected: u64,
     pub holdover: u64,
+    /// Repeats dropped in the last life of runs that lost nothing.
+    pub repeats: u64,
 }
 
 impl Shown {
@@ -157,6 +175,7 @@ impl Shown {
             bounded: self.bounded + other.bounded,
             corrected: self.corrected + other.corrected,
             holdover: self.holdover + other.holdover,
+            repeats: self.repeats + other.repeats,
         }
     }
 }
@@ -206,11 +225,14 @@ pub fn shown(world: &World) -> Shown {
     let readings = || received.readings.values();
     let count =
         |is: &dyn Fn(&Record) -> bool| readings().filter(|record| is(record)).count() as u64;
+    let books = world.agent.source_books();
+    let is_whole = received.gaps.is_empty();
     Shown {
         restamped: count(&|record| record.stamp.origin == Origin::Restamped),
         bounded: count(&|record| record.stamp.origin == Origin::Bounded),
         corrected: received.corrections.len() as u64,
         holdover: count(&|record| record.stamp.state == ClockState::Holdover),
+        repeats: books[&SourceId::new(REPEATING)].duplicates * u64::from(is_whole),
     }
 }
 

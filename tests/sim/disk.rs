@@ -1,11 +1,11 @@
 //! The modelled disk is two disks: what was applied, and what was flushed. A
 //! crash keeps the flushed part and a random run of the unflushed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate::core::id::{Offset, SegmentId};
-use tidegate::core::reading::Entry;
+use tidegate::core::id::{Offset, SegmentId, SourceId};
+use tidegate::core::reading::{Entry, Value};
 use tidegate::core::seam::{
     Commit, Damage, DiskFacts, Fetch, Fetched, Meta, Missing, Recovered, SegmentInfo, SourceRange,
 };
@@ -31,6 +31,10 @@ pub struct Disk {
     meta: Option<Meta>,
     /// The windows' checkpoint.
     pub checkpoint: Option<Vec<u8>>,
+    /// The memory of repeats.
+    pub dedupe: Option<Vec<u8>>,
+    /// The numbers of all readings that were ever flushed.
+    pub flushed: BTreeSet<(SourceId, i64)>,
     /// Applied and not flushed, in order.
     unflushed: Vec<Commit>,
     /// Offsets whose bytes rotted, until they are reported.
@@ -119,6 +123,7 @@ impl Disk {
             segments: self.infos(),
             damaged: Vec::new(),
             checkpoint: self.checkpoint.clone(),
+            dedupe: self.dedupe.clone(),
             broken_numbering: None,
             disk: self.facts(),
         }
@@ -169,6 +174,9 @@ impl Disk {
         assert_eq!(active.info.next, commit.first, "a commit goes on where the journal ends");
         for entry in commit.entries.iter() {
             note_contents(&mut active.info, entry);
+            if let Some(Value::I64(n)) = entry.reading().map(|record| &record.value) {
+                self.flushed.insert((entry.source().clone(), *n));
+            }
             active.entries.insert(active.info.next, entry.clone());
             active.info.next = active.info.next.plus(1);
         }

@@ -80,8 +80,9 @@ fn every_seed_delivers_everything_and_runs_the_same_twice() {
     }
     // No rule on times may hold for want of cases.
     if is_many {
-        let Shown { restamped, bounded, corrected, holdover } = total;
-        assert!(restamped.min(bounded).min(corrected).min(holdover) >= 100, "{total:?}");
+        let Shown { restamped, bounded, corrected, holdover, repeats } = total;
+        let least = [restamped, bounded, corrected, holdover, repeats].into_iter().min();
+        assert!(least >= Some(100), "{total:?}");
     }
 }
 

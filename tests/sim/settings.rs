@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use tidegate::core::agent::{Settings, SourceSettings};
 use tidegate::core::clock::ClockSettings;
+use tidegate::core::dedupe::{By, Rule};
 use tidegate::core::forward::{Batching, ForwardSettings, ShareSettings};
+use tidegate::core::id::SourceId;
 use tidegate::core::settings::UplinkSettings;
 use tidegate::core::time::Span;
 use tidegate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
 
+use crate::source::REPEATING;
 use crate::world::{INFLIGHT_MAX, Scenario};
 
 pub fn settings(scenario: &Scenario) -> Settings {
@@ -34,11 +37,14 @@ pub fn settings(scenario: &Scenario) -> Settings {
             ..ClockSettings::DEFAULT
         },
         windows: windows(),
-        sources: ["press", "oven", "pump"]
-            .iter()
-            .map(|name| (tidegate::core::id::SourceId::new(name), SourceSettings::DEFAULT))
-            .collect(),
+        sources: ["press", "oven", "pump"].map(source_settings).into(),
     }
+}
+
+fn source_settings(name: &str) -> (SourceId, SourceSettings) {
+    let rule = Rule { by: By::Id, horizon: Span::from_secs(3_600), entries_max: 1_000 };
+    let dedupe = (name == REPEATING).then_some(rule);
+    (SourceId::new(name), SourceSettings { dedupe, ..SourceSettings::DEFAULT })
 }
 
 /// Backlogs here are small: from five entries on they are a lane of their own.

@@ -11,6 +11,9 @@ use tidegate::core::time::EventTime;
 
 use crate::rng::Rng;
 
+/// The source whose repeats are dropped.
+pub const REPEATING: &str = "oven";
+
 #[derive(Clone, Debug)]
 pub struct Source {
     pub id: SourceId,
@@ -19,6 +22,8 @@ pub struct Source {
     pub limit: i64,
     /// Its device has no clock at all.
     is_deaf: bool,
+    /// It gives its readings ids, and sends them again without need.
+    repeats: bool,
     /// Sent, not yet receipted: receipt and the numbers it covers.
     pub waiting: VecDeque<(ReceiptId, Vec<i64>)>,
     /// To be sent again before anything new.
@@ -36,6 +41,7 @@ impl Source {
             next: 1,
             limit,
             is_deaf: name == "pump",
+            repeats: name == REPEATING,
             waiting: VecDeque::new(),
             again: VecDeque::new(),
             durable: Vec::new(),
@@ -48,7 +54,12 @@ impl Source {
         (arrival, truth_ns): (Arrival, i64),
         receipt: ReceiptId,
     ) -> Option<Batch> {
-        let numbers = self.again.pop_front().or_else(|| self.fresh(rng))?;
+        let mut numbers = self.again.pop_front().or_else(|| self.fresh(rng))?;
+        if self.repeats && rng.chance(50) {
+            let last = self.next as u64 - 1;
+            let repeats = (0..rng.between(1, 4)).map(|_| rng.between(1, last) as i64);
+            numbers.extend(repeats.collect::<Vec<_>>());
+        }
         let readings = numbers.iter().map(|n| self.reading(*n, rng, truth_ns)).collect();
         self.waiting.push_back((receipt, numbers));
         let (source, receipt) = (self.id.clone(), Some(receipt));
@@ -90,7 +101,7 @@ impl Source {
             quality: Quality::Good,
             quality_detail: None,
             device_time: device_time.filter(|_| !self.is_deaf && rng.chance(50)),
-            id: None,
+            id: self.repeats.then(|| n.to_string().into()),
         }
     }
 }

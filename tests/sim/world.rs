@@ -8,8 +8,8 @@ use tidegate::core::agent::{Agent, WhenFull};
 use tidegate::core::id::{ReceiptId, UplinkId};
 use tidegate::core::reading::Entry;
 use tidegate::core::seam::{
-    Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Notice, Now, Outcome, Publish,
-    PublishBody, StoreEvent,
+    Checkpointed, Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Notice, Now, Outcome,
+    Publish, PublishBody, StoreEvent,
 };
 
 use crate::broker::{Answers, Broker};
@@ -233,7 +233,7 @@ impl World {
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match &effect {
-                Effect::Checkpoint(bytes) => bytes.hash(&mut self.log),
+                Effect::Checkpoint(_, bytes) => bytes.hash(&mut self.log),
                 other => format!("{other:?}").hash(&mut self.log),
             }
             match effect {
@@ -250,9 +250,13 @@ impl World {
                 }
                 Effect::Link(uplink, command) => self.command(uplink, command),
                 Effect::Receipt(receipt, outcome) => self.receipt(receipt, outcome),
-                Effect::Checkpoint(bytes) => {
-                    self.disk.checkpoint = Some(bytes.to_vec());
-                    let written = StoreEvent::Checkpointed { error: None };
+                Effect::Checkpoint(of, bytes) => {
+                    let place = match of {
+                        Checkpointed::Windows => &mut self.disk.checkpoint,
+                        Checkpointed::Dedupe => &mut self.disk.dedupe,
+                    };
+                    *place = Some(bytes.to_vec());
+                    let written = StoreEvent::Checkpointed { of, error: None };
                     self.after(self.scenario.seed % 5 * 1_000, Happening::Store(written));
                 }
                 Effect::Show(shown) => checker::is_durable_before_shown(self, &shown),
@@ -452,17 +456,9 @@ impl World {
         self.queue.insert((self.now_us + delay_us, self.inserted), (self.life, happening));
     }
 
-    /// Every entry that a source's numbers became, as far as the disk has them.
+    /// Whether a source's number was ever flushed: what is acknowledged may be gone
+    /// when a repeat of it comes.
     pub fn is_number_flushed(&self, source: usize, n: i64) -> bool {
-        self.disk.holds_number(&self.sources[source].id, n)
-    }
-}
-
-impl Disk {
-    fn holds_number(&self, source: &tidegate::core::id::SourceId, n: i64) -> bool {
-        self.any(|entry| {
-            matches!(entry, Entry::Reading(record)
-            if record.source == *source && record.value == tidegate::core::reading::Value::I64(n))
-        })
+        self.disk.flushed.contains(&(self.sources[source].id.clone(), n))
     }
 }

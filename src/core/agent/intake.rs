@@ -1,10 +1,11 @@
 //! Readings in: stamped, numbered, gathered, committed, receipted.
 
+use super::repeats::Came;
 use super::*;
 use crate::core::clock::seal;
 use crate::core::id::CommitId;
 use crate::core::reading::{Origin, Reading, Record, Refusal, Stamp};
-use crate::core::seam::{Batch, UplinkMeta};
+use crate::core::seam::{Batch, Checkpointed, UplinkMeta};
 use crate::core::stamp::{self, Verdict};
 use crate::core::time::EventTime;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ struct Tally {
     implausible: u64,
     lag: Option<(Span, Span)>,
     count: u64,
+    duplicates: u64,
 }
 
 impl Agent {
@@ -28,7 +30,13 @@ impl Agent {
         let mut tally = Tally::default();
         let mut refusals = refused;
         let mut source_clock = self.source_clocks.remove(&source).unwrap_or_default();
+        let came = Came { settings: &settings, clock: &clock, arrival: &arrival };
         for reading in readings {
+            if self.is_repeat(&source, &reading, &came, &source_clock) {
+                tally.duplicates += 1;
+                self.windows.missed_repeat(&source, &reading.series);
+                continue;
+            }
             let device_time = reading.device_time;
             let stamped = stamp::stamp(&settings, &clock, &arrival, device_time, &mut source_clock);
             if let Some(delta) = stamped.device_step {
@@ -40,7 +48,7 @@ impl Agent {
                     if !is_by_device(&stamp) {
                         stamp.flags = stamp.flags.with(clock_flags);
                     }
-                    self.number(now, &source, reading, stamp, &mut tally);
+                    self.number(now, &source, (reading, stamp), &mut tally, effects);
                 }
                 Verdict::Quarantine { flags: _, reason } => {
                     refusals.push(refusal(&source, arrival.ingest, &reading, reason));
@@ -48,8 +56,11 @@ impl Agent {
             }
         }
         self.source_clocks.insert(source.clone(), source_clock);
+        self.books.account(&source).duplicates += tally.duplicates;
         self.note(&source, now.mono, &tally, effects);
         self.quarantine(now, &source, refusals, effects);
+        // With the next commit, also for repeats: what they repeat may be in it, or
+        // in the one on its way.
         if let Some(receipt) = receipt {
             self.pending.owe(receipt, now.mono);
         }
@@ -72,9 +83,9 @@ impl Agent {
         &mut self,
         now: &Now,
         source: &SourceId,
-        reading: Reading,
-        stamp: Stamp,
+        (reading, stamp): (Reading, Stamp),
         tally: &mut Tally,
+        effects: &mut Vec<Effect>,
     ) {
         let lag = stamp.ingest_time.lag_behind(stamp.event_time);
         tally.count += 1;
@@ -98,6 +109,7 @@ impl Agent {
             id: reading.id,
             stamp,
         };
+        self.remember(&record, effects);
         let is_open = seal::is_open(&record.stamp);
         // Before it is moved away; what the windows say follows it in the journal.
         let for_windows = (!self.windows.is_empty()).then(|| record.clone());
@@ -147,6 +159,7 @@ impl Agent {
     pub(super) fn commit_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         if let Some(commit) = self.pending.retry(now.mono) {
             self.windows.renumbered(commit.id);
+            self.repeats.renumbered(commit.id);
             return effects.push(Effect::Commit(commit));
         }
         if self.pending.is_outstanding() || !self.is_commit_due(now.mono) {
@@ -156,6 +169,7 @@ impl Agent {
         self.unsaved_since = None;
         let commit = self.pending.commit(meta, now.mono);
         self.windows.stage(commit.id, self.pending.next(), &self.lateness, now.mono);
+        self.repeats.stage(commit.id, self.pending.next(), now.mono);
         effects.push(Effect::Commit(commit));
     }
 
@@ -167,6 +181,7 @@ impl Agent {
         is_stopping
             || self.timing.is_commit_due()
             || self.windows.is_checkpoint_due(now)
+            || self.repeats.is_checkpoint_due(self.pending.next(), now)
             || self.pending.bytes() >= self.settings.commit_bytes
             || has_waited(self.pending.since(), self.settings.commit_interval)
             || has_waited(self.unsaved_since, META_INTERVAL)
@@ -175,7 +190,7 @@ impl Agent {
     fn meta(&mut self, now: &Now) -> Meta {
         let done = self.done_everywhere();
         let frontier = Offset(done.frontier());
-        let kept_from = frontier.min(self.windows.covered());
+        let kept_from = frontier.min(self.windows.covered()).min(self.repeats.covered());
         self.start = self.start.max(self.buffer.trim_to(kept_from));
         let mut meta = Meta {
             start: self.start,
@@ -207,8 +222,10 @@ impl Agent {
         self.books.committed(&done.commit.meta);
         self.timing.committed(&done.commit.meta);
         if let Some(checkpoint) = self.windows.committed(id) {
-            effects.push(Effect::Checkpoint(Arc::new(checkpoint.encode())));
+            let bytes = Arc::new(checkpoint.encode());
+            effects.push(Effect::Checkpoint(Checkpointed::Windows, bytes));
         }
+        self.write_dedupe(id, effects);
         self.show(entries, effects);
         let event_times =
             entries.iter().filter_map(|entry| Some(entry.reading()?.stamp.event_time));

@@ -67,6 +67,8 @@ impl Agent {
                 evicted: account.meta.evicted,
                 lost: account.meta.lost,
                 quarantined: account.quarantined,
+                duplicates: account.duplicates,
+                known: self.repeats.known(source),
                 refused_full: account.refused_full,
                 implausible: account.implausible,
                 last_reading: account.last_reading,

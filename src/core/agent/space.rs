@@ -20,6 +20,7 @@ impl Agent {
         let is_failing = self.pending.failed_attempts() > 0;
         if self.buffer.full().is_some() {
             self.windows.hurry(now.mono);
+            self.hurry_repeats(now);
         }
         if let Some(change) = self.buffer.judge(is_failing) {
             effects.push(Effect::Notice(match change {

@@ -17,7 +17,7 @@ use super::*;
 use crate::core::id::CommitId;
 use crate::core::lateness::LatenessBook;
 use crate::core::limits;
-use crate::core::reading::{IdleMark, Origin, Record};
+use crate::core::reading::{IdleMark, Origin, Record, Series};
 use crate::core::seam::{Fetch, Purpose};
 use crate::core::time::EventTime;
 use crate::core::window::checkpoint::{Checkpoint, WindowState};
@@ -79,6 +79,8 @@ pub struct Counts {
     pub too_late: u64,
     /// Readings between two windows.
     pub between: u64,
+    /// Repeats that were dropped at their source, before this window saw them.
+    pub duplicates: u64,
 }
 
 /// The journal is being given to the windows again.
@@ -275,7 +277,7 @@ impl Windows {
         let mut all = Vec::new();
         let mut out = Vec::new();
         for (at, slot) in self.slots.iter_mut().enumerate() {
-            if !slot.takes(record) {
+            if !slot.takes(&record.source, &record.series) {
                 continue;
             }
             // What moves no watermark is no sign of life of event time.
@@ -347,6 +349,16 @@ impl Windows {
             all.extend(out.drain(..).map(|output| (at, output)));
         }
         all
+    }
+
+    /// A repeat was dropped: counted for the windows that would have taken it. It
+    /// stands in no journal, so that no result can say so: a replay would not know.
+    pub(super) fn missed_repeat(&mut self, source: &SourceId, series: &Arc<Series>) {
+        for slot in &mut self.slots {
+            if slot.takes(source, series) {
+                slot.counts.duplicates += 1;
+            }
+        }
     }
 
     pub(super) fn count(&mut self, slot: usize, output: &Output) {

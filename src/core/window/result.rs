@@ -87,7 +87,9 @@ pub struct Coverage {
     pub expected: Option<u64>,
     /// Readings that came, those of bad quality included.
     pub received: u64,
-    /// Repeats that were dropped.
+    /// Repeats that were dropped by the window itself: those of a trace in
+    /// `tidegate replay`. In the agent 0: repeats are dropped at their source,
+    /// before a window sees them, and are counted there.
     pub duplicates: u64,
     /// Readings of bad quality: counted, not aggregated.
     pub bad: u64,

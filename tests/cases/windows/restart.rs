@@ -34,7 +34,7 @@ const RESULTS: [&str; 7] = [
 ];
 
 /// The publishes of a topic by their number; what came again was the same.
-fn by_seq(log: &Log, topic: &str) -> BTreeMap<u64, Value> {
+pub(super) fn by_seq(log: &Log, topic: &str) -> BTreeMap<u64, Value> {
     let mut known: BTreeMap<u64, Value> = BTreeMap::new();
     for seen in on(log, topic) {
         let before = known.entry(seen["seq"].as_u64().unwrap()).or_insert_with(|| seen.clone());
@@ -101,7 +101,7 @@ async fn w_10_sigkill_in_the_middle_of_a_window_changes_nothing() {
 
 /// Sends lines as fast as they are taken, and kills the agent when so many are
 /// durable; how many that were.
-fn kill_on_the_way(plant: &mut Plant, lines: &[String], at: usize) -> usize {
+pub(super) fn kill_on_the_way(plant: &mut Plant, lines: &[String], at: usize) -> usize {
     let stream = plant.connect("a");
     let mut out = stream.try_clone().unwrap();
     let mut answers = BufReader::new(stream).lines().map_while(Result::ok);

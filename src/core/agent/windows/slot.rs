@@ -2,7 +2,7 @@
 //! follows.
 
 use super::*;
-use crate::core::reading::{Series, Stamp};
+use crate::core::reading::Stamp;
 use crate::core::time::TimebaseId;
 use crate::core::window::operator::Input as Given;
 use crate::core::window::{Millis, aggregate, entry, glob};
@@ -89,20 +89,20 @@ impl Slot {
         slot
     }
 
-    pub(super) fn takes(&mut self, record: &Record) -> bool {
-        if !self.heard.contains_key(&record.source) {
+    pub(super) fn takes(&mut self, source: &SourceId, series: &Arc<Series>) -> bool {
+        if !self.heard.contains_key(source) {
             return false;
         }
-        let key = Arc::as_ptr(&record.series) as usize;
+        let key = Arc::as_ptr(series) as usize;
         if let Some((_, is_match)) = self.matches.get(&key) {
             return *is_match;
         }
         if self.matches.len() >= MATCHES_MAX {
             self.matches.clear();
         }
-        let is_match = glob::matches(&self.spec.entity, &record.series.entity)
-            && glob::matches(&self.spec.property, &record.series.property);
-        self.matches.insert(key, (Arc::clone(&record.series), is_match));
+        let is_match = glob::matches(&self.spec.entity, &series.entity)
+            && glob::matches(&self.spec.property, &series.property);
+        self.matches.insert(key, (Arc::clone(series), is_match));
         is_match
     }
 

@@ -1,0 +1,270 @@
+//! Repeats from readers as part of the agent: which readings are dropped, and how
+//! the memory of them goes on after a restart.
+//!
+//! The memory is a function of the journal ([`crate::core::dedupe`]), and the
+//! journal cannot be kept for a whole horizon. So the memory is checkpointed as of
+//! an offset, the journal is kept from there on, and after a restart it is gone
+//! through from there. Until that is done no readings are taken.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::core::clock::ClockReading;
+use crate::core::dedupe::{By, Dedupe, Known, Learned, Moment};
+use crate::core::id::CommitId;
+use crate::core::limits;
+use crate::core::reading::{Arrival, Reading, Record};
+use crate::core::seam::{Checkpointed, Fetch, Fetched};
+use crate::core::stamp;
+
+/// Between two checkpoints, when nothing urges.
+const INTERVAL: Span = Span::from_secs(300);
+/// Between two checkpoints when the journal grows fast.
+const INTERVAL_MIN: Span = Span::from_secs(30);
+/// Between two checkpoints while the disk is full and waits for one.
+const HURRIED_INTERVAL: Span = Span::from_secs(1);
+/// Entries of the journal beyond which a start would take long: a checkpoint
+/// spares them.
+const RECALL_MAX: u64 = 500_000;
+
+/// The memory of repeats, and its checkpoints.
+#[derive(Debug)]
+pub(super) struct Repeats {
+    dedupe: Dedupe,
+    recall: Option<Recall>,
+    /// A durable checkpoint has everything below: it need not be gone through.
+    covered: Offset,
+    /// A checkpoint that waits for its commit, and one that is being written.
+    staged: Option<(CommitId, Offset, Vec<u8>)>,
+    writing: Option<Offset>,
+    next_checkpoint: MonoTime,
+    written_at: MonoTime,
+    is_changed: bool,
+    /// It was said that a part of the journal is gone.
+    is_torn: bool,
+}
+
+/// The journal is being gone through.
+#[derive(Clone, Copy, Debug)]
+struct Recall {
+    next: Offset,
+    end: Offset,
+    is_fetching: bool,
+}
+
+impl Repeats {
+    /// What a checkpoint left; what is in the journal after it is still to come.
+    /// Without a checkpoint that is the whole journal.
+    pub(super) fn open(
+        settings: &Settings,
+        recovered: &Recovered,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Self {
+        let next = recovered.next;
+        let first_kept = recovered.segments.first().map_or(next, |segment| segment.first);
+        let first_kept = first_kept.max(recovered.meta.as_ref().map_or(first_kept, |m| m.start));
+        let mut dedupe = Dedupe::new(&settings.sources);
+        let is_empty = dedupe.is_empty();
+        let restored = recovered.dedupe.as_ref().filter(|_| !is_empty);
+        let covered = match restored.map(|bytes| dedupe.restore(bytes)) {
+            Some(Ok(through)) if through <= next => through,
+            // What the journal has lost may come again.
+            Some(Ok(_)) => {
+                dedupe = Dedupe::new(&settings.sources);
+                first_kept
+            }
+            Some(Err(reason)) => {
+                let reason = reason.to_string();
+                effects.push(Effect::Notice(Notice::DedupeTorn { reason }));
+                first_kept
+            }
+            None => first_kept,
+        };
+        let recall = Recall { next: covered, end: next, is_fetching: false };
+        Self {
+            dedupe,
+            recall: (!is_empty && covered < next).then_some(recall),
+            covered: if is_empty { Offset(u64::MAX) } else { covered },
+            staged: None,
+            writing: None,
+            next_checkpoint: now.mono,
+            written_at: now.mono,
+            is_changed: !is_empty,
+            is_torn: false,
+        }
+    }
+
+    /// Entries below need not be kept for this.
+    pub(super) fn covered(&self) -> Offset {
+        self.covered
+    }
+
+    /// Whether the memory is still being rebuilt.
+    pub(super) fn is_recalling(&self) -> bool {
+        self.recall.is_some()
+    }
+
+    /// The next part of the journal to go through.
+    pub(super) fn fetch(&mut self) -> Option<Fetch> {
+        let recall = self.recall.as_mut().filter(|recall| !recall.is_fetching)?;
+        recall.is_fetching = true;
+        let (entries_max, bytes_max) = (limits::FETCH_ENTRIES_MAX, limits::FETCH_BYTES_MAX);
+        Some(Fetch { from: recall.next, entries_max, bytes_max, purpose: Purpose::Recall })
+    }
+
+    pub(super) fn known(&self, source: &SourceId) -> Known {
+        self.dedupe.known(source).unwrap_or_default()
+    }
+
+    /// When a checkpoint is due, whatever else happens.
+    pub(super) fn next_deadline(&self, can_commit: bool) -> Option<MonoTime> {
+        Some(self.next_checkpoint).filter(|_| can_commit && self.is_changed && self.is_free())
+    }
+
+    /// Whether a commit must be made for a checkpoint to ride on; `next` is where
+    /// the journal has come to.
+    pub(super) fn is_checkpoint_due(&self, next: Offset, now: MonoTime) -> bool {
+        let is_far = next.0.saturating_sub(self.covered.0) > RECALL_MAX
+            && self.written_at + INTERVAL_MIN <= now;
+        self.is_free() && ((self.is_changed && self.next_checkpoint <= now) || is_far)
+    }
+
+    /// No checkpoint is on its way, and one can be made.
+    fn is_free(&self) -> bool {
+        !self.dedupe.is_empty() && !self.is_busy() && !self.is_recalling()
+    }
+
+    /// Whether a checkpoint is on its way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.staged.is_some() || self.writing.is_some()
+    }
+
+    /// The disk is full, and what is kept for this could go.
+    pub(super) fn hurry(&mut self, now: MonoTime) {
+        self.is_changed = true;
+        self.next_checkpoint = self.next_checkpoint.min(now + HURRIED_INTERVAL);
+    }
+
+    /// The agent stops: one checkpoint more, so that the next start has nothing to
+    /// go through.
+    pub(super) fn stop(&mut self, now: MonoTime) {
+        self.next_checkpoint = self.next_checkpoint.min(now);
+    }
+
+    /// A commit is made that holds everything that is remembered, up to `end`.
+    pub(super) fn stage(&mut self, id: CommitId, end: Offset, now: MonoTime) {
+        if self.is_checkpoint_due(end, now) {
+            self.staged = Some((id, end, self.dedupe.encode(end)));
+            self.is_changed = false;
+            (self.written_at, self.next_checkpoint) = (now, now + INTERVAL);
+        }
+    }
+
+    /// That commit is durable: its checkpoint may be written.
+    pub(super) fn committed(&mut self, id: CommitId) -> Option<Vec<u8>> {
+        let (_, through, bytes) = self.staged.take_if(|(staged, ..)| *staged == id)?;
+        self.writing = Some(through);
+        Some(bytes)
+    }
+
+    /// The commit is tried again under another number.
+    pub(super) fn renumbered(&mut self, id: CommitId) {
+        if let Some((staged, ..)) = &mut self.staged {
+            *staged = id;
+        }
+    }
+
+    /// The store has written the checkpoint, or failed to.
+    pub(super) fn written(&mut self, is_good: bool) {
+        if let Some(through) = self.writing.take() {
+            if is_good {
+                self.covered = through;
+            } else {
+                self.is_changed = true;
+            }
+        }
+    }
+}
+
+/// How a batch came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Came<'a> {
+    pub(super) settings: &'a SourceSettings,
+    /// The clock as it was at the arrival.
+    pub(super) clock: &'a ClockReading,
+    pub(super) arrival: &'a Arrival,
+}
+
+impl Agent {
+    /// Whether a reading that has just come was numbered before. Asked before it
+    /// is stamped, so that a repeat says nothing of its device's clock.
+    pub(super) fn is_repeat(
+        &mut self,
+        source: &SourceId,
+        reading: &Reading,
+        came: &Came<'_>,
+        source_clock: &SourceClock,
+    ) -> bool {
+        let Came { settings, clock, arrival } = *came;
+        let Some(rule) = settings.dedupe else { return false };
+        let device_time = match rule.by {
+            By::Id => None,
+            By::EventTime => {
+                stamp::claimed(settings, clock, arrival, reading.device_time, source_clock)
+            }
+        };
+        let name = rule.name(&reading.series, reading.id.as_deref(), device_time);
+        let moment = Moment::of_arrival(arrival, clock);
+        name.is_some_and(|name| self.repeats.dedupe.knows(source, name, &moment))
+    }
+
+    /// Remembers a reading that was numbered.
+    pub(super) fn remember(&mut self, record: &Record, effects: &mut Vec<Effect>) {
+        let learned = self.repeats.dedupe.learn(record);
+        self.repeats.is_changed |= learned != Learned::Nothing;
+        if learned == Learned::FirstInPlaceOfAnother {
+            let source = record.source.clone();
+            effects.push(Effect::Notice(Notice::DedupeFull { source }));
+        }
+    }
+
+    /// A part of the journal, for the memory of repeats.
+    pub(super) fn recalled(&mut self, fetched: Fetched, effects: &mut Vec<Effect>) {
+        let first = fetched.entries.first().map_or(fetched.next, |(offset, _)| *offset);
+        let is_torn = first > fetched.from || !fetched.damaged.is_empty();
+        let repeats = &mut self.repeats;
+        if is_torn && !repeats.is_torn {
+            repeats.is_torn = true;
+            let reason = "a part of the journal that it rests on is gone".to_owned();
+            effects.push(Effect::Notice(Notice::DedupeTorn { reason }));
+        }
+        for record in fetched.entries.iter().filter_map(|(_, entry)| entry.reading()) {
+            repeats.dedupe.learn(record);
+        }
+        let Some(recall) = &mut repeats.recall else { return };
+        let is_stuck = fetched.next <= recall.next;
+        recall.is_fetching = false;
+        recall.next = fetched.next.max(recall.next);
+        if recall.next >= recall.end || is_stuck {
+            repeats.recall = None;
+            repeats.dedupe.rebuilt();
+        }
+    }
+
+    /// The disk is full: if segments are kept for the memory of repeats alone, a
+    /// checkpoint lets them go.
+    pub(super) fn hurry_repeats(&mut self, now: &Now) {
+        let done = self.frontier_offset();
+        let kept_from = self.repeats.covered();
+        if self.buffer.trim_to(kept_from.min(done)) < self.buffer.trim_to(done) {
+            self.repeats.hurry(now.mono);
+        }
+    }
+
+    pub(super) fn write_dedupe(&mut self, id: CommitId, effects: &mut Vec<Effect>) {
+        if let Some(bytes) = self.repeats.committed(id) {
+            effects.push(Effect::Checkpoint(Checkpointed::Dedupe, Arc::new(bytes)));
+        }
+    }
+}
