@@ -186,6 +186,25 @@ impl Accumulator {
         }
     }
 
+    /// A copy without the line of readings, which grows with every merge.
+    pub(super) fn without_line(&self) -> Accumulator {
+        let rest = self.rest.as_deref().map(|rest| {
+            let Rest { ends, spread, line: _, sketch } = rest;
+            Box::new(Rest { ends: *ends, spread: *spread, line: None, sketch: sketch.clone() })
+        });
+        Self { count: self.count, totals: self.totals, rest }
+    }
+
+    /// Gives back the line of readings to a merge of copies without it: that of
+    /// `parts`, in order of time, each with one pass over its readings.
+    pub(super) fn complete_line<'a>(&mut self, parts: impl Iterator<Item = &'a Accumulator>) {
+        let Some(rest) = &mut self.rest else { return };
+        for part in parts {
+            let Some(line) = part.rest.as_ref().and_then(|rest| rest.line.as_ref()) else { return };
+            rest.line.get_or_insert_default().merge(line);
+        }
+    }
+
     /// Readings taken.
     pub fn count(&self) -> u64 {
         self.count

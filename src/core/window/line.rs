@@ -85,15 +85,24 @@ impl Line {
         {
             self.first = Some(point);
         }
+        let seam = self.points.len();
+        let follows = match (self.points.last(), other.points.first()) {
+            (Some(ours), Some(theirs)) => ours.is_before(theirs),
+            _ => true,
+        };
         self.points.extend_from_slice(&other.points);
-        // Two sorted runs: the stable sort finds and merges them.
-        self.points.sort_by(|a, b| {
-            let by_time = (a.at_ns, a.seq).cmp(&(b.at_ns, b.seq));
-            by_time.then_with(|| a.value.total_cmp(&b.value))
-        });
+        if !follows {
+            // Two sorted runs: the stable sort finds and merges them.
+            self.points.sort_by(|a, b| {
+                let by_time = (a.at_ns, a.seq).cmp(&(b.at_ns, b.seq));
+                by_time.then_with(|| a.value.total_cmp(&b.value))
+            });
+        }
+        // What is thinned already need not be looked at again.
+        let thinned = if follows && self.shift >= other.shift { seam } else { 0 };
         self.shift = self.shift.max(other.shift);
         if self.shift > 0 {
-            self.keep_last_of_cells();
+            self.keep_last_of_cells(thinned);
         }
         self.thin();
     }
@@ -101,20 +110,25 @@ impl Line {
     fn thin(&mut self) {
         while self.points.len() > POINTS_MAX && self.shift < SHIFT_MAX {
             self.shift += 1;
-            self.keep_last_of_cells();
+            self.keep_last_of_cells(0);
         }
     }
 
-    fn keep_last_of_cells(&mut self) {
+    /// The first `thinned` points are in cells of their own.
+    fn keep_last_of_cells(&mut self, thinned: usize) {
         let shift = self.shift.min(SHIFT_MAX);
-        // `dedup` drops the later of two neighbours; here the earlier must go.
-        self.points.dedup_by(|later, kept| {
-            let is_same = later.at_ns >> shift == kept.at_ns >> shift;
-            if is_same {
-                *kept = *later;
+        let mut kept = thinned;
+        for i in thinned..self.points.len() {
+            let point = self.points[i];
+            match self.points[..kept].last_mut() {
+                Some(last) if last.at_ns >> shift == point.at_ns >> shift => *last = point,
+                _ => {
+                    self.points[kept] = point;
+                    kept += 1;
+                }
             }
-            is_same
-        });
+        }
+        self.points.truncate(kept);
     }
 
     /// The first point and those kept, in order.
