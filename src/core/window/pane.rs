@@ -187,14 +187,14 @@ impl Content {
         self.tally.merge(&other.tally);
     }
 
-    /// A copy without the line of readings.
-    pub(super) fn without_line(&self) -> Content {
-        Content { values: self.values.without_line(), tally: self.tally.clone() }
+    /// See [`Accumulator::condensed`].
+    pub(super) fn condensed(&self) -> Content {
+        Content { values: self.values.condensed(), tally: self.tally.clone() }
     }
 
-    /// Both, without their lines of readings.
+    /// Both, condensed.
     pub(super) fn joined(&self, after: &Content) -> Content {
-        let mut both = self.without_line();
+        let mut both = self.condensed();
         both.merge(after);
         both
     }

@@ -28,8 +28,7 @@
 //! blocks around it and the steps beyond it, of which there are log2 of size /
 //! slide.
 //!
-//! Lines of readings (`twa`, `rate`) are not in the blocks: the result itself goes
-//! over every reading, and blocks would hold each of them once a level.
+//! Merges here are of what is condensed: no list of readings grows with the window.
 //!
 //! The blocks have no places of their own. Between two neighbouring slices there
 //! is exactly one block that has one of them in its left half and the other in
@@ -176,10 +175,7 @@ impl Row {
         };
         let content = spine.window(&indices, self);
         self.spines = Some(spines);
-        let mut content = content?;
-        let parts = self.entries.range(places).map(|(_, entry)| &entry.slice.content.values);
-        content.values.complete_line(parts);
-        Some(Cow::Owned(content))
+        content.map(Cow::Owned)
     }
 
     /// One block; `None` where it has no slices.

@@ -185,7 +185,14 @@ fn same_but_for_rounding(a: &Accumulator, b: &Accumulator) -> Result<(), TestCas
     for (a, b) in a.values(&ALL, None).into_iter().zip(b.values(&ALL, None)) {
         match (a, b) {
             (
-                (Aggregate::Sum | Aggregate::Mean | Aggregate::Stddev, Some(Number::Real(x))),
+                (
+                    Aggregate::Sum
+                    | Aggregate::Mean
+                    | Aggregate::Stddev
+                    | Aggregate::Twa
+                    | Aggregate::Rate,
+                    Some(Number::Real(x)),
+                ),
                 (_, Some(Number::Real(y))),
             ) => {
                 prop_assert!((x - y).abs() <= 1e-6, "{a:?} {b:?}");

@@ -32,7 +32,7 @@ struct Step {
 }
 
 impl Spine {
-    /// All slices of a window, without their lines of readings.
+    /// All slices of a window, condensed.
     pub(super) fn window(&mut self, indices: &Range<i64>, row: &mut Row) -> Option<Content> {
         let middle = middle_of(indices);
         if middle != self.middle {
@@ -96,7 +96,7 @@ fn upmost(steps: &[Step]) -> Option<&Content> {
 fn joined(left: Option<&Content>, right: Option<&Content>) -> Option<Content> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left.joined(right)),
-        (one, other) => one.or(other).map(Content::without_line),
+        (one, other) => one.or(other).map(Content::condensed),
     }
 }
 
