@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::line::{Line, Point};
+use super::line::{Line, Point, Stretch};
 use super::sketch::Sketch;
 use super::{Aggregate, Number};
 use crate::core::id::Seq;
@@ -61,6 +61,9 @@ struct Rest {
     spread: Option<Spread>,
     line: Option<Line>,
     sketch: Option<Sketch>,
+    /// In place of the line where that is condensed; never stored.
+    #[serde(skip)]
+    stretch: Option<Stretch>,
 }
 
 /// First and last reading.
@@ -114,9 +117,23 @@ impl Compensated {
         self.error += lost;
     }
 
-    fn merge(&mut self, other: &Compensated) {
+    /// Adds `a` · `b` and what that loses by rounding.
+    pub(super) fn add_product(&mut self, a: f64, b: f64) {
+        let product = a * b;
+        self.add(product);
+        self.error += a.mul_add(b, -product);
+    }
+
+    pub(super) fn merge(&mut self, other: &Compensated) {
         self.add(other.sum);
         self.error += other.error;
+    }
+
+    /// The total divided by `by`, rounded once or twice in all.
+    pub(super) fn ratio(&self, by: f64) -> f64 {
+        let quotient = self.sum / by;
+        let left = quotient.mul_add(-by, self.sum) + self.error;
+        quotient + left / by
     }
 
     pub(super) fn total(&self) -> f64 {
@@ -153,6 +170,7 @@ impl Accumulator {
             spread: any(&[Stddev]).then(Spread::default),
             line: any(&[Twa, Rate]).then(Line::default),
             sketch: any(&[P50, P95, P99]).then(Sketch::default),
+            stretch: None,
         };
         let wants_totals = any(&[Sum, Mean, Min, Max, Range]);
         Self {
@@ -186,6 +204,17 @@ impl Accumulator {
         }
     }
 
+    /// A copy that takes only what is later, in merges, and does not grow by it:
+    /// the line of readings is given up for what it comes to.
+    pub fn condensed(&self) -> Accumulator {
+        let rest = self.rest.as_deref().map(|rest| {
+            let Rest { ends, spread, sketch, .. } = rest;
+            let (stretch, sketch) = (rest.stretch(), sketch.clone());
+            Box::new(Rest { ends: *ends, spread: *spread, line: None, sketch, stretch })
+        });
+        Self { count: self.count, totals: self.totals, rest }
+    }
+
     /// Readings taken.
     pub fn count(&self) -> u64 {
         self.count
@@ -214,7 +243,7 @@ impl Accumulator {
 
     fn value(&self, one: Aggregate, window: Option<(EventTime, EventTime)>) -> Option<Number> {
         let rest = self.rest.as_deref();
-        let line = || rest.and_then(|rest| rest.line.as_ref());
+        let stretch = || rest.and_then(Rest::stretch);
         let quantile = |parts| rest.and_then(|rest| rest.sketch.as_ref()?.quantile(parts));
         let ends = || rest.and_then(|rest| rest.ends?.0);
         match one {
@@ -231,9 +260,9 @@ impl Accumulator {
             Aggregate::Stddev => rest.and_then(|rest| rest.spread?.deviation()).map(Number::Real),
             Aggregate::Twa => {
                 let end_ns = window.map(|(_, end)| end.unix_ns());
-                line().and_then(|line| line.time_weighted_mean(end_ns)).map(Number::Real)
+                stretch().map(|stretch| Number::Real(stretch.time_weighted_mean(end_ns)))
             }
-            Aggregate::Rate => line().and_then(Line::rate).map(Number::Real),
+            Aggregate::Rate => stretch().and_then(|stretch| stretch.rate()).map(Number::Real),
             Aggregate::P50 => quantile(5_000).map(Number::Real),
             Aggregate::P95 => quantile(9_500).map(Number::Real),
             Aggregate::P99 => quantile(9_900).map(Number::Real),
@@ -371,6 +400,11 @@ impl Rest {
         }
     }
 
+    /// What the line of readings comes to, where one is wanted.
+    fn stretch(&self) -> Option<Stretch> {
+        self.stretch.or_else(|| self.line.as_ref()?.stretch())
+    }
+
     fn merge(&mut self, other: &Rest) {
         if let (Some(ends), Some(other)) = (&mut self.ends, &other.ends) {
             ends.merge(other);
@@ -380,6 +414,14 @@ impl Rest {
         }
         if let (Some(line), Some(other)) = (&mut self.line, &other.line) {
             line.merge(other);
+        }
+        if self.line.is_none()
+            && let Some(other) = other.stretch()
+        {
+            match &mut self.stretch {
+                Some(stretch) => stretch.join(&other),
+                None => self.stretch = Some(other),
+            }
         }
         if let (Some(sketch), Some(other)) = (&mut self.sketch, &other.sketch) {
             sketch.merge(other);

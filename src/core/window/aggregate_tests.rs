@@ -122,6 +122,15 @@ fn values_weigh_as_long_as_they_stood() {
 }
 
 #[test]
+fn what_stands_still_has_its_own_value_as_mean() {
+    for value in [412.3, -0.1, 1.0 / 3.0, f64::MAX, -f64::MAX, 7e-300] {
+        let samples: Vec<Sample> =
+            [0, 1, 8, 9, 27, 100].map(|at| sample(at, Number::Real(value))).into();
+        assert_eq!(twa(&samples, Some((0, 301))), Some(Number::Real(value)));
+    }
+}
+
+#[test]
 fn a_counter_that_falls_began_anew_at_zero() {
     // 5 up, reset and 3 up, 4 up: 12 in 3 s.
     assert_eq!(of(Aggregate::Rate, &ints(&[10, 15, 3, 7])), Some(Number::Real(4.0)));

@@ -8,11 +8,10 @@
 //!
 //! Everything counts in milliseconds with floor division, before 1970 too.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use chrono::{Days, NaiveDate, Offset as _, TimeZone as _};
 
-use super::pane::Slice;
 use super::spec::Kind;
 use super::watermark::{Millis, span_ms};
 use crate::core::time::EventTime;
@@ -28,6 +27,9 @@ pub(super) struct SliceBounds {
     pub(super) start: i64,
     pub(super) first_end: i64,
     pub(super) last_end: i64,
+    /// Counts the slices of event time, where all are of one cut; else as `start`.
+    /// Ascends with it.
+    pub(super) index: i64,
 }
 
 impl SliceBounds {
@@ -54,26 +56,54 @@ pub(super) struct Fixed {
     pub(super) size: i64,
     pub(super) slide: i64,
     offset: i64,
+    /// How far into a slide windows end: where the second slice of a pair begins.
+    cut: i64,
+    /// Whether slices come in pairs: windows end where none starts.
+    is_paired: bool,
 }
 
 impl Fixed {
-    /// The greatest start of a window that is not after `at`.
-    const fn start_at(self, at: i64) -> i64 {
-        at - at.saturating_sub(self.offset).rem_euclid(self.slide)
+    fn new(size: i64, slide: i64, offset: i64) -> Self {
+        let cut = if size < slide { size } else { size % slide };
+        Self { size, slide, offset, cut, is_paired: size > slide && cut > 0 }
+    }
+
+    /// The slide that `at` lies in, and how far.
+    const fn slide_of(self, at: i64) -> (i64, i64) {
+        let from_zero = at.saturating_sub(self.offset);
+        let slide = from_zero.div_euclid(self.slide);
+        (slide, from_zero - slide * self.slide)
     }
 
     /// The greatest end of a window that is not after `at`.
     pub(super) const fn end_at(self, at: i64) -> i64 {
-        self.start_at(at.saturating_sub(self.size)).saturating_add(self.size)
+        let at = at.saturating_sub(self.size);
+        (at - self.slide_of(at).1).saturating_add(self.size)
     }
 
     fn slice(self, at: i64) -> SliceBounds {
-        let (start, end) = (self.start_at(at), self.end_at(at));
+        let (slide, into) = self.slide_of(at);
+        let start = at - into;
+        let is_second = into >= self.cut;
+        let end = if is_second { start + self.cut } else { start + self.cut - self.slide };
         SliceBounds {
             start: start.max(end),
             first_end: end + self.slide,
             last_end: start + self.size,
+            index: self.index(slide) + i64::from(is_second && self.is_paired),
         }
+    }
+
+    /// The index of the slice that begins with a slide.
+    const fn index(self, slide: i64) -> i64 {
+        if self.is_paired { 2 * slide } else { slide }
+    }
+
+    /// The first slice of the window of that end, and the first that is not its.
+    pub(super) fn window(self, end: i64) -> Range<i64> {
+        let first = self.index(self.slide_of(end.saturating_sub(self.size)).0);
+        let whole = self.index(self.size / self.slide);
+        first..first + whole + i64::from(self.cut > 0)
     }
 }
 
@@ -83,13 +113,12 @@ impl Assigner {
         match kind {
             Kind::Tumbling { size, offset } => {
                 let size = span_ms(*size).max(1);
-                Assigner::Fixed(Fixed { size, slide: size, offset: span_ms(*offset) })
+                Assigner::Fixed(Fixed::new(size, size, span_ms(*offset)))
             }
-            Kind::Sliding { size, slide, offset } => Assigner::Fixed(Fixed {
-                size: span_ms(*size).max(1),
-                slide: span_ms(*slide).max(1),
-                offset: span_ms(*offset),
-            }),
+            Kind::Sliding { size, slide, offset } => {
+                let (size, slide) = (span_ms(*size).max(1), span_ms(*slide).max(1));
+                Assigner::Fixed(Fixed::new(size, slide, span_ms(*offset)))
+            }
             Kind::Session { gap } => Assigner::Session { gap: span_ms(*gap).max(1) },
             Kind::CalendarDay { zone } => Assigner::Days { zone: *zone, last: None },
         }
@@ -134,10 +163,14 @@ impl Assigner {
     }
 
     /// The ends, after `after`, of all windows with a slice among `slices`.
-    pub(super) fn all_ends(&self, slices: &BTreeMap<i64, Slice>, after: Option<i64>) -> Vec<i64> {
+    pub(super) fn all_ends(
+        &self,
+        slices: impl Iterator<Item = SliceBounds>,
+        after: Option<i64>,
+    ) -> Vec<i64> {
         let (mut ends, mut after) = (Vec::new(), after);
-        for (start, slice) in slices {
-            while let Some(end) = self.end_after(slice.bounds(*start), after) {
+        for slice in slices {
+            while let Some(end) = self.end_after(slice, after) {
                 ends.push(end);
                 after = Some(end);
             }
@@ -148,10 +181,22 @@ impl Assigner {
     /// The first of [`all_ends`](Self::all_ends).
     pub(super) fn first_end(
         &self,
-        slices: &BTreeMap<i64, Slice>,
+        mut slices: impl Iterator<Item = SliceBounds>,
         after: Option<i64>,
     ) -> Option<i64> {
-        slices.iter().find_map(|(start, slice)| self.end_after(slice.bounds(*start), after))
+        slices.find_map(|slice| self.end_after(slice, after))
+    }
+
+    /// A slice that was stored; `None` where this does not cut so. What a zone
+    /// said of a day when it began stands.
+    pub(super) fn stored(&self, start: i64, first_end: i64, last_end: i64) -> Option<SliceBounds> {
+        let bounds = match self {
+            Assigner::Fixed(fixed) => fixed.slice(start),
+            _ => one_window(start, last_end),
+        };
+        let is_it =
+            (bounds.start, bounds.first_end, bounds.last_end) == (start, first_end, last_end);
+        is_it.then_some(bounds)
     }
 
     /// From one window's end to the next; windows that stand alone never reach
@@ -165,7 +210,7 @@ impl Assigner {
 }
 
 const fn one_window(start: i64, end: i64) -> SliceBounds {
-    SliceBounds { start, first_end: end, last_end: end }
+    SliceBounds { start, first_end: end, last_end: end, index: start }
 }
 
 /// The windows of a time, `[start, end)`, by their starts. A session window is

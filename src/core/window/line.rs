@@ -10,8 +10,14 @@
 //! by more than was lost within its cell. What is kept depends on the readings
 //! alone, not on their order nor on how they were split: the last reading of a
 //! cell is the last of the lasts of its halves.
+//!
+//! Sliding windows are put together of slices, each with a line of its own, which
+//! are thinned alone: what a window says then is nearer to the truth than one line
+//! over all of it, and equal but for rounding where that keeps all points.
 
 use serde::{Deserialize, Serialize};
+
+use super::aggregate::Compensated;
 
 /// Points of one window; 24 bytes each, 96 KiB.
 pub(super) const POINTS_MAX: usize = 4_096;
@@ -85,15 +91,24 @@ impl Line {
         {
             self.first = Some(point);
         }
+        let seam = self.points.len();
+        let follows = match (self.points.last(), other.points.first()) {
+            (Some(ours), Some(theirs)) => ours.is_before(theirs),
+            _ => true,
+        };
         self.points.extend_from_slice(&other.points);
-        // Two sorted runs: the stable sort finds and merges them.
-        self.points.sort_by(|a, b| {
-            let by_time = (a.at_ns, a.seq).cmp(&(b.at_ns, b.seq));
-            by_time.then_with(|| a.value.total_cmp(&b.value))
-        });
+        if !follows {
+            // Two sorted runs: the stable sort finds and merges them.
+            self.points.sort_by(|a, b| {
+                let by_time = (a.at_ns, a.seq).cmp(&(b.at_ns, b.seq));
+                by_time.then_with(|| a.value.total_cmp(&b.value))
+            });
+        }
+        // What is thinned already need not be looked at again.
+        let thinned = if follows && self.shift >= other.shift { seam } else { 0 };
         self.shift = self.shift.max(other.shift);
         if self.shift > 0 {
-            self.keep_last_of_cells();
+            self.keep_last_of_cells(thinned);
         }
         self.thin();
     }
@@ -101,20 +116,25 @@ impl Line {
     fn thin(&mut self) {
         while self.points.len() > POINTS_MAX && self.shift < SHIFT_MAX {
             self.shift += 1;
-            self.keep_last_of_cells();
+            self.keep_last_of_cells(0);
         }
     }
 
-    fn keep_last_of_cells(&mut self) {
+    /// The first `thinned` points are in cells of their own.
+    fn keep_last_of_cells(&mut self, thinned: usize) {
         let shift = self.shift.min(SHIFT_MAX);
-        // `dedup` drops the later of two neighbours; here the earlier must go.
-        self.points.dedup_by(|later, kept| {
-            let is_same = later.at_ns >> shift == kept.at_ns >> shift;
-            if is_same {
-                *kept = *later;
+        let mut kept = thinned;
+        for i in thinned..self.points.len() {
+            let point = self.points[i];
+            match self.points[..kept].last_mut() {
+                Some(last) if last.at_ns >> shift == point.at_ns >> shift => *last = point,
+                _ => {
+                    self.points[kept] = point;
+                    kept += 1;
+                }
             }
-            is_same
-        });
+        }
+        self.points.truncate(kept);
     }
 
     /// The first point and those kept, in order.
@@ -124,49 +144,82 @@ impl Line {
         first.into_iter().chain(self.points.iter().copied())
     }
 
-    /// The mean weighted by time: each value stands until the next reading,
-    /// however far away that is, and the last one to `end_ns` (to itself where
-    /// there is none). What stood before the first reading is not known and does
-    /// not count. Where no time passes at all: the last value. `None` without a
-    /// reading.
-    pub(super) fn time_weighted_mean(&self, end_ns: Option<i64>) -> Option<f64> {
-        let first = self.iter().next()?;
-        let last = self.points.last()?;
-        let end_ns = end_ns.unwrap_or(last.at_ns).max(last.at_ns);
-        let total_ns = end_ns.saturating_sub(first.at_ns);
-        if total_ns == 0 {
-            return Some(last.value);
-        }
-        let nexts = self.iter().skip(1).map(|next| next.at_ns).chain([end_ns]);
-        let mut mean = super::aggregate::Compensated::default();
-        for (point, next_ns) in self.iter().zip(nexts) {
-            let share = next_ns.saturating_sub(point.at_ns) as f64 / total_ns as f64;
-            mean.add(point.value * share);
-        }
-        Some(mean.total())
-    }
-
-    /// Increase per second from the first to the last reading; after a decrease
-    /// the counter began anew at zero. `None` where no time passes.
-    pub(super) fn rate(&self) -> Option<f64> {
-        let first = self.iter().next()?;
-        let last = self.points.last()?;
-        let total_ns = last.at_ns.saturating_sub(first.at_ns);
-        if total_ns == 0 {
-            return None;
-        }
-        let mut increase = super::aggregate::Compensated::default();
-        for (before, after) in self.iter().zip(self.iter().skip(1)) {
-            let is_reset = after.value < before.value;
-            let step = if is_reset { after.value.max(0.0) } else { after.value - before.value };
-            increase.add(step);
-        }
-        Some(increase.total() / (total_ns as f64 / 1e9))
+    /// What it comes to. `None` without a reading.
+    pub(super) fn stretch(&self) -> Option<Stretch> {
+        let mut points = self.iter();
+        let mut stretch = Stretch::of(points.next()?);
+        points.for_each(|point| stretch.extend(point));
+        Some(stretch)
     }
 
     /// Bytes in memory beside the line itself.
     pub(super) fn heap_bytes(&self) -> usize {
         self.points.capacity() * size_of::<Point>()
+    }
+}
+
+/// What a line comes to, as far as it goes. It merges with that of a later line
+/// at no cost, but nothing can come between its readings any more: for what is
+/// put together of slices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stretch {
+    first: Point,
+    last: Point,
+    /// Each value but the last by the time that it stood, see [`weight`].
+    area: Compensated,
+    /// What a counter has counted.
+    increase: Compensated,
+}
+
+/// A time as a weight. Below one, so that no finite value grows beyond a double,
+/// and a power of two, so that nothing is rounded.
+fn weight(ns: i64) -> f64 {
+    const SCALE: f64 = 1.0 / (1_u128 << 64) as f64;
+    ns as f64 * SCALE
+}
+
+impl Stretch {
+    fn of(point: Point) -> Self {
+        let (area, increase) = Default::default();
+        Self { first: point, last: point, area, increase }
+    }
+
+    fn extend(&mut self, point: Point) {
+        let Point { at_ns, value: before, .. } = self.last;
+        self.area.add_product(before, weight(point.at_ns.saturating_sub(at_ns)));
+        let is_reset = point.value < before;
+        self.increase.add(if is_reset { point.value.max(0.0) } else { point.value - before });
+        self.last = point;
+    }
+
+    /// Both, the `after` being later in all of its readings.
+    pub(super) fn join(&mut self, after: &Stretch) {
+        self.extend(after.first);
+        self.area.merge(&after.area);
+        self.increase.merge(&after.increase);
+        self.last = after.last;
+    }
+
+    /// The mean weighted by time: each value stands until the next reading,
+    /// however far away that is, and the last one to `end_ns` (to itself where
+    /// there is none). What stood before the first reading is not known and does
+    /// not count. Where no time passes at all: the last value.
+    pub(super) fn time_weighted_mean(&self, end_ns: Option<i64>) -> f64 {
+        let Stretch { first, last, mut area, .. } = *self;
+        let end_ns = end_ns.unwrap_or(last.at_ns).max(last.at_ns);
+        let total_ns = end_ns.saturating_sub(first.at_ns);
+        if total_ns == 0 {
+            return last.value;
+        }
+        area.add_product(last.value, weight(end_ns.saturating_sub(last.at_ns)));
+        area.ratio(weight(total_ns))
+    }
+
+    /// Increase per second from the first to the last reading; after a decrease
+    /// the counter began anew at zero. `None` where no time passes.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let total_ns = self.last.at_ns.saturating_sub(self.first.at_ns);
+        (total_ns != 0).then(|| self.increase.total() / (total_ns as f64 / 1e9))
     }
 }
 

@@ -6,7 +6,8 @@
 //! 2. [`watermark`]: how far event time has come, over several sources.
 //! 3. [`assign`]: a time -> its windows. [`aggregate`]: what a window computes,
 //!    with [`sketch`] for percentiles and `line` for what depends on the order.
-//! 4. [`operator`]: panes, firings, lateness, cleanup; `pane`: what one keeps.
+//! 4. [`operator`]: panes, firings, lateness, cleanup; `pane`: what one keeps;
+//!    `row` and `spine`: how a sliding window costs little to fire.
 //! 5. [`checkpoint`]: all windows at one place of the journal.
 //!
 //! Beside the way: [`glob`] chooses series, [`latest`] is for those who want a
@@ -26,8 +27,10 @@ mod line;
 pub mod operator;
 mod pane;
 pub mod result;
+mod row;
 pub mod sketch;
 pub mod spec;
+mod spine;
 pub mod watermark;
 
 pub use aggregate::{Accumulator, Sample};

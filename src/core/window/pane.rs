@@ -1,12 +1,12 @@
 //! What is kept of readings until their window is dropped.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::aggregate::{Accumulator, Sample};
-use super::assign::SliceBounds;
+use super::assign::Assigner;
+use super::row::Row;
 use super::spec::Aggregate;
 use crate::core::clock::ClockState;
 use crate::core::reading::Quality;
@@ -26,18 +26,62 @@ pub(super) struct Taken {
     pub(super) is_aggregated: bool,
 }
 
-/// What the numbers of a pane rest on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// What the numbers of a pane rest on. What is rare has no room here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredTally", into = "StoredTally")]
 pub(super) struct Tally {
     pub(super) received: u64,
+    odd: Option<Box<Odd>>,
+    /// The greatest bound in ns, where every reading had one.
+    error_ns: u64,
+    is_bounded: bool,
+    /// The worst clock, as its place in [`CLOCKS`].
+    clock: u8,
+}
+
+/// Counts of readings with which something was the matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Odd {
     pub(super) duplicates: u64,
     pub(super) bad: u64,
     pub(super) uncertain: u64,
     pub(super) adjusted: u64,
-    /// The worst clock, as its place in [`CLOCKS`].
+}
+
+/// The stored form of a [`Tally`].
+#[derive(Serialize, Deserialize)]
+struct StoredTally {
+    received: u64,
+    duplicates: u64,
+    bad: u64,
+    uncertain: u64,
+    adjusted: u64,
     clock: u8,
-    /// The greatest bound in ns; `None` once a reading had none.
     error_ns: Option<u64>,
+}
+
+impl From<StoredTally> for Tally {
+    fn from(stored: StoredTally) -> Self {
+        let StoredTally { received, duplicates, bad, uncertain, adjusted, clock, error_ns } =
+            stored;
+        let odd = Odd { duplicates, bad, uncertain, adjusted };
+        Self {
+            received,
+            odd: (odd != Odd::default()).then(|| Box::new(odd)),
+            error_ns: error_ns.unwrap_or(0),
+            is_bounded: error_ns.is_some(),
+            clock,
+        }
+    }
+}
+
+impl From<Tally> for StoredTally {
+    fn from(tally: Tally) -> Self {
+        let Odd { duplicates, bad, uncertain, adjusted } = tally.odd();
+        let error_ns = tally.is_bounded.then_some(tally.error_ns);
+        let Tally { received, clock, .. } = tally;
+        Self { received, duplicates, bad, uncertain, adjusted, clock, error_ns }
+    }
 }
 
 /// From the best to the worst. The places are stored: never reorder.
@@ -58,34 +102,54 @@ const fn clock_place(state: ClockState) -> u8 {
 }
 
 impl Tally {
-    const NONE: Tally = Tally {
-        received: 0,
-        duplicates: 0,
-        bad: 0,
-        uncertain: 0,
-        adjusted: 0,
-        clock: 0,
-        error_ns: Some(0),
-    };
+    const NONE: Tally = Tally { received: 0, odd: None, error_ns: 0, is_bounded: true, clock: 0 };
 
     fn add(&mut self, taken: &Taken) {
         self.received += 1;
-        self.bad += u64::from(taken.quality == Quality::Bad);
-        self.uncertain += u64::from(taken.quality == Quality::Uncertain);
-        self.adjusted += u64::from(taken.is_adjusted);
+        if taken.quality != Quality::Good || taken.is_adjusted {
+            let odd = self.odd_mut();
+            odd.bad += u64::from(taken.quality == Quality::Bad);
+            odd.uncertain += u64::from(taken.quality == Quality::Uncertain);
+            odd.adjusted += u64::from(taken.is_adjusted);
+        }
         self.clock = self.clock.max(clock_place(taken.state));
-        self.error_ns =
-            self.error_ns.zip(taken.max_error).map(|(ours, theirs)| ours.max(theirs.ns()));
+        self.bound(taken.max_error.map(|error| error.ns()));
     }
 
     fn merge(&mut self, other: &Tally) {
         self.received += other.received;
-        self.duplicates += other.duplicates;
-        self.bad += other.bad;
-        self.uncertain += other.uncertain;
-        self.adjusted += other.adjusted;
+        if let Some(theirs) = &other.odd {
+            let ours = self.odd_mut();
+            ours.duplicates += theirs.duplicates;
+            ours.bad += theirs.bad;
+            ours.uncertain += theirs.uncertain;
+            ours.adjusted += theirs.adjusted;
+        }
         self.clock = self.clock.max(other.clock);
-        self.error_ns = self.error_ns.zip(other.error_ns).map(|(ours, theirs)| ours.max(theirs));
+        self.bound(other.is_bounded.then_some(other.error_ns));
+    }
+
+    /// Once a reading had no bound there is none.
+    fn bound(&mut self, error_ns: Option<u64>) {
+        self.is_bounded &= error_ns.is_some();
+        self.error_ns = if self.is_bounded { self.error_ns.max(error_ns.unwrap_or(0)) } else { 0 };
+    }
+
+    /// A repeat of a reading was dropped.
+    pub(super) fn add_duplicate(&mut self) {
+        self.odd_mut().duplicates += 1;
+    }
+
+    pub(super) fn odd(&self) -> Odd {
+        self.odd.as_deref().copied().unwrap_or_default()
+    }
+
+    fn odd_mut(&mut self) -> &mut Odd {
+        self.odd.get_or_insert_default()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.odd.as_ref().map_or(0, |_| size_of::<Odd>())
     }
 
     pub(super) fn worst_clock(&self) -> Option<ClockState> {
@@ -93,7 +157,7 @@ impl Tally {
     }
 
     pub(super) fn max_error(&self) -> Option<MaxError> {
-        self.error_ns.filter(|_| self.received > 0).map(MaxError::from_ns)
+        (self.is_bounded && self.received > 0).then(|| MaxError::from_ns(self.error_ns))
     }
 }
 
@@ -117,21 +181,41 @@ impl Content {
     }
 
     pub(super) fn merge(&mut self, other: &Content) {
+        #[cfg(test)]
+        MERGES.with(|merges| merges.set(merges.get() + 1));
         self.values.merge(&other.values);
         self.tally.merge(&other.tally);
     }
 
-    /// All of `parts`, which are in order of time; a copy only where there are
-    /// several.
-    pub(super) fn gather<'a>(
-        mut parts: impl Iterator<Item = &'a Content>,
-    ) -> Option<Cow<'a, Content>> {
-        let mut all = Cow::Borrowed(parts.next()?);
-        for part in parts {
-            all.to_mut().merge(part);
-        }
-        Some(all)
+    /// See [`Accumulator::condensed`].
+    pub(super) fn condensed(&self) -> Content {
+        Content { values: self.values.condensed(), tally: self.tally.clone() }
     }
+
+    /// Both, condensed.
+    pub(super) fn joined(&self, after: &Content) -> Content {
+        let mut both = self.condensed();
+        both.merge(after);
+        both
+    }
+
+    /// Bytes in memory, all included.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Content>() - size_of::<Accumulator>()
+            + self.values.weight()
+            + self.tally.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    static MERGES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Merges in this thread so far: what tests count in place of time.
+#[cfg(test)]
+pub(super) fn merges() -> u64 {
+    MERGES.with(std::cell::Cell::get)
 }
 
 /// What was said of a window so far.
@@ -159,19 +243,12 @@ pub(super) struct Slice {
     pub(super) content: Content,
 }
 
-impl Slice {
-    pub(super) fn bounds(&self, start: i64) -> SliceBounds {
-        SliceBounds { start, first_end: self.first_end, last_end: self.last_end }
-    }
-}
-
 /// What is kept of one series.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) enum Panes {
     /// For all windows but sessions.
     Slices {
-        /// By their starts.
-        slices: BTreeMap<i64, Slice>,
+        slices: Row,
         /// What was said, by the windows' ends, until a window is dropped.
         told: BTreeMap<i64, Told>,
     },
@@ -179,11 +256,18 @@ pub(super) enum Panes {
     Sessions(BTreeMap<i64, Session>),
 }
 
+/// [`Panes`] as a checkpoint keeps them; slices by their starts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum StoredPanes {
+    Slices { slices: BTreeMap<i64, Slice>, told: BTreeMap<i64, Told> },
+    Sessions(BTreeMap<i64, Session>),
+}
+
 impl Panes {
     pub(super) fn empty(is_session: bool) -> Self {
         match is_session {
             true => Panes::Sessions(BTreeMap::new()),
-            false => Panes::Slices { slices: BTreeMap::new(), told: BTreeMap::new() },
+            false => Panes::Slices { slices: Row::default(), told: BTreeMap::new() },
         }
     }
 
@@ -202,20 +286,39 @@ impl Panes {
         }
     }
 
-    /// Bytes in memory, about; `entry` for each entry of a map.
-    pub(super) fn bytes(&self, entry: usize) -> usize {
-        let held = |content: &Content, whole: usize| {
-            entry + whole - size_of::<Accumulator>() + content.values.weight()
-        };
+    pub(super) fn stored(&self) -> StoredPanes {
         match self {
             Panes::Slices { slices, told } => {
-                let slices = slices.values();
-                let slices = slices.map(|slice| held(&slice.content, size_of::<Slice>()));
-                slices.sum::<usize>() + told.len() * (size_of::<Told>() + entry)
+                StoredPanes::Slices { slices: slices.stored(), told: told.clone() }
+            }
+            Panes::Sessions(sessions) => StoredPanes::Sessions(sessions.clone()),
+        }
+    }
+
+    /// `None` where they were not cut by this `assigner`.
+    pub(super) fn restored(stored: StoredPanes, assigner: &Assigner) -> Option<Self> {
+        match (stored, assigner) {
+            (StoredPanes::Sessions(sessions), Assigner::Session { .. }) => {
+                Some(Panes::Sessions(sessions))
+            }
+            (StoredPanes::Sessions(_), _) | (_, Assigner::Session { .. }) => None,
+            (StoredPanes::Slices { slices, told }, _) => {
+                Some(Panes::Slices { slices: Row::restored(slices, assigner)?, told })
+            }
+        }
+    }
+
+    /// Bytes in memory, about; `entry` for each entry of a map.
+    pub(super) fn bytes(&self, entry: usize) -> usize {
+        match self {
+            Panes::Slices { slices, told } => {
+                slices.bytes() + told.len() * (size_of::<Told>() + entry)
             }
             Panes::Sessions(sessions) => {
-                let sessions = sessions.values();
-                sessions.map(|session| held(&session.content, size_of::<Session>())).sum()
+                let held = |session: &Session| {
+                    entry + size_of::<Session>() - size_of::<Content>() + session.content.bytes()
+                };
+                sessions.values().map(held).sum()
             }
         }
     }

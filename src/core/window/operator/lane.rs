@@ -212,16 +212,14 @@ impl Lane {
         let bounds = self.assigner.slice(at);
         let Some(id) = self.keys.find(series) else { return };
         let content = match &mut self.keys.get_mut(id).panes {
-            Panes::Slices { slices, .. } => {
-                slices.get_mut(&bounds.start).map(|slice| &mut slice.content)
-            }
+            Panes::Slices { slices, .. } => slices.known_content(bounds.index),
             Panes::Sessions(sessions) => {
                 let around = sessions.range_mut(..=at).next_back();
                 around.filter(|(_, session)| at < session.end).map(|(_, found)| &mut found.content)
             }
         };
         if let Some(content) = content {
-            content.tally.duplicates += 1;
+            content.tally.add_duplicate();
         }
     }
 
@@ -233,7 +231,7 @@ impl Lane {
         let mut open = Vec::new();
         for (id, key) in self.keys.iter() {
             let ends = match &key.panes {
-                Panes::Slices { slices, .. } => self.assigner.all_ends(slices, gone),
+                Panes::Slices { slices, .. } => self.assigner.all_ends(slices.bounds(), gone),
                 Panes::Sessions(sessions) => sessions.values().map(|found| found.end).collect(),
             };
             open.extend(ends.into_iter().map(|end| (end, id)));
@@ -271,7 +269,7 @@ impl Lane {
         let complete = self.watermark.map(|watermark| watermark.saturating_add(1));
         let gone = complete.map(|complete| complete.saturating_sub(plan.lateness));
         let ends = |after: Option<i64>| match &panes {
-            Panes::Slices { slices, .. } => self.assigner.first_end(slices, after),
+            Panes::Slices { slices, .. } => self.assigner.first_end(slices.bounds(), after),
             Panes::Sessions(sessions) => {
                 let ends = sessions.values().map(|session| session.end);
                 ends.filter(|end| Some(*end) > after).min()

@@ -1,20 +1,21 @@
 //! Panes of all windows but sessions: shared slices, and what was said of each
 //! window.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::keys::Timer;
 use super::tell::{Occasion, Teller, Wording};
 use super::{Output, Timers};
 use crate::core::window::assign::{Assigner, SliceBounds};
-use crate::core::window::pane::{Content, Slice, Taken, Told};
+use crate::core::window::pane::{Content, Taken, Told};
 use crate::core::window::result::ResultStatus;
+use crate::core::window::row::{Pass, Row};
 
 /// The panes of one series.
 #[derive(Debug)]
 pub(super) struct Slices<'a> {
-    pub(super) slices: &'a mut BTreeMap<i64, Slice>,
+    pub(super) slices: &'a mut Row,
     pub(super) told: &'a mut BTreeMap<i64, Told>,
     pub(super) assigner: &'a Assigner,
 }
@@ -29,16 +30,9 @@ impl Slices<'_> {
         taken: &Taken,
         out: &mut Vec<Output>,
     ) -> Timers {
-        let mut is_new = false;
-        let slice = self.slices.entry(bounds.start).or_insert_with(|| {
-            is_new = true;
-            Slice {
-                first_end: bounds.first_end,
-                last_end: bounds.last_end,
-                content: Content::new(&teller.plan.spec.aggregates),
-            }
-        });
-        slice.content.add(taken);
+        let empty = || Content::new(&teller.plan.spec.aggregates);
+        let (content, is_new) = self.slices.content(bounds, empty);
+        content.add(taken);
         let Some(watermark) = teller.watermark else {
             let end = is_new.then_some(bounds.first_end);
             return Timers { fire: end, drop: end };
@@ -84,16 +78,17 @@ impl Slices<'_> {
     /// The next window with readings after the one of that end.
     fn next_end(&self, end: i64) -> Option<i64> {
         let from = match self.assigner {
-            Assigner::Fixed(fixed) => end - fixed.size + fixed.slide,
+            Assigner::Fixed(fixed) => fixed.window(end.saturating_add(fixed.slide)).start,
             _ => end,
         };
-        let (start, slice) = self.slices.range(from..).next()?;
-        self.assigner.end_after(slice.bounds(*start), Some(end))
+        self.assigner.end_after(self.slices.first_from(from)?, Some(end))
     }
 
     /// Fires what has not been said, without the watermark having come there.
     pub(super) fn flush(&mut self, teller: &Teller<'_>, end: i64, out: &mut Vec<Output>) {
-        let received = self.window(end).map(|(_, content)| content.tally.received);
+        let (_, indices) = self.window(end);
+        let content = self.slices.window(indices, Pass::Firing);
+        let received = content.map(|content| content.tally.received);
         let said = self.told.get(&end).map(|told| told.received);
         if received != said && !teller.is_complete(end) {
             self.fire(teller, end, (ResultStatus::Provisional, Occasion::Flush), out);
@@ -110,8 +105,14 @@ impl Slices<'_> {
         self.drop(teller, end, out);
     }
 
-    fn window(&self, end: i64) -> Option<((i64, i64), Cow<'_, Content>)> {
-        window(self.slices, self.assigner, end)
+    /// The start of the window of that end, and its slices.
+    fn window(&self, end: i64) -> (i64, Range<i64>) {
+        if let Assigner::Fixed(fixed) = self.assigner {
+            return (end - fixed.size, fixed.window(end));
+        }
+        // One slice, and no other ends there.
+        let slice = self.slices.last_before(end).filter(|slice| slice.last_end == end);
+        slice.map_or((end, end..end), |slice| (slice.start, slice.index..end))
     }
 
     fn fire(
@@ -121,47 +122,30 @@ impl Slices<'_> {
         (status, occasion): (ResultStatus, Occasion),
         out: &mut Vec<Output>,
     ) {
-        let Some((range, content)) = window(self.slices, self.assigner, end) else { return };
+        let (start, indices) = self.window(end);
+        let Some(content) = self.slices.window(indices, Pass::Firing) else { return };
         let told = self.told.entry(end).or_default();
         told.revision += 1;
         told.received = content.tally.received;
-        teller.tell(range, &content, Wording { revision: told.revision, status, occasion }, out);
+        let wording = Wording { revision: told.revision, status, occasion };
+        teller.tell((start, end), &content, wording, out);
     }
 
     /// The last revision once more, now final.
-    fn repeat(&self, teller: &Teller<'_>, end: i64, occasion: Occasion, out: &mut Vec<Output>) {
-        let (Some((range, content)), Some(told)) = (self.window(end), self.told.get(&end)) else {
-            return;
-        };
+    fn repeat(&mut self, teller: &Teller<'_>, end: i64, occasion: Occasion, out: &mut Vec<Output>) {
+        let Some(told) = self.told.get(&end) else { return };
+        let (start, indices) = self.window(end);
+        let Some(content) = self.slices.window(indices, Pass::Closing) else { return };
         let wording = Wording { revision: told.revision, status: ResultStatus::Final, occasion };
-        teller.tell(range, &content, wording, out);
+        teller.tell((start, end), &content, wording, out);
     }
 
     fn drop(&mut self, teller: &Teller<'_>, end: i64, out: &mut Vec<Output>) {
-        if let Some(((start, _), _)) = self.window(end) {
+        let (start, indices) = self.window(end);
+        if self.slices.is_any_in(indices) {
             teller.cleared(start, end, out);
         }
         self.told.remove(&end);
-        while let Some(first) = self.slices.first_entry()
-            && first.get().last_end <= end
-        {
-            first.remove();
-        }
+        self.slices.drop_until(end);
     }
-}
-
-/// The window of that end, where it has readings.
-fn window<'a>(
-    slices: &'a BTreeMap<i64, Slice>,
-    assigner: &Assigner,
-    end: i64,
-) -> Option<((i64, i64), Cow<'a, Content>)> {
-    let Assigner::Fixed(fixed) = assigner else {
-        let (start, slice) = slices.range(..end).next_back()?;
-        let is_it = slice.last_end == end;
-        return is_it.then_some(((*start, end), Cow::Borrowed(&slice.content)));
-    };
-    let start = end - fixed.size;
-    let parts = slices.range(start..end).map(|(_, slice)| &slice.content);
-    Some(((start, end), Content::gather(parts)?))
 }

@@ -13,7 +13,7 @@ use super::tell::Plan;
 use crate::core::id::SourceId;
 use crate::core::reading::Series;
 use crate::core::time::TimebaseId;
-use crate::core::window::pane::Panes;
+use crate::core::window::pane::{Panes, StoredPanes};
 use crate::core::window::spec::{Aggregate, Kind, WindowSpec};
 use crate::core::window::watermark::Millis;
 
@@ -52,7 +52,7 @@ struct LaneState {
     watermark: Option<i64>,
     stream_time: Option<Millis>,
     sources: Sources,
-    keys: Vec<(SeriesState, Panes)>,
+    keys: Vec<(SeriesState, StoredPanes)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub enum RestoreError {
     OtherKind,
     /// It was written for other aggregates.
     OtherAggregates,
-    /// A series has panes of another kind than the window: the state is damaged.
+    /// A series has panes that the window does not cut: the state is damaged.
     Damaged,
 }
 
@@ -119,7 +119,7 @@ impl Operator {
                 .keys
                 .iter()
                 .filter(|(_, key)| !key.panes.is_empty())
-                .map(|(_, key)| (SeriesState::of(&key.series), key.panes.clone()))
+                .map(|(_, key)| (SeriesState::of(&key.series), key.panes.stored()))
                 .collect(),
         });
         OperatorState {
@@ -144,7 +144,6 @@ impl Operator {
         if shape.aggregates != state.shape.aggregates {
             return Err(RestoreError::OtherAggregates);
         }
-        let is_session = matches!(spec.kind, Kind::Session { .. });
         let plan = Plan::new(spec);
         let mut lanes = Vec::with_capacity(state.lanes.len());
         for stored in state.lanes {
@@ -154,9 +153,7 @@ impl Operator {
             lane.sources = stored.sources;
             lane.sources.set_bound(plan.spec.bound);
             for (series, panes) in stored.keys {
-                if matches!(panes, Panes::Sessions(_)) != is_session {
-                    return Err(RestoreError::Damaged);
-                }
+                let panes = Panes::restored(panes, &lane.assigner).ok_or(RestoreError::Damaged)?;
                 lane.restore_key(&plan, &Arc::new(series.into_series()), panes);
             }
             lanes.push(lane);

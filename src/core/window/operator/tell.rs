@@ -110,14 +110,14 @@ impl Teller<'_> {
         out: &mut Vec<Output>,
     ) {
         let (from, to) = (Millis(start).event_time(), Millis(end).event_time());
-        let tally = &content.tally;
+        let (tally, odd) = (&content.tally, content.tally.odd());
         let coverage = Coverage {
             expected: self.plan.expected(start, end),
             received: tally.received,
-            duplicates: tally.duplicates,
-            bad: tally.bad,
-            uncertain: tally.uncertain,
-            adjusted: tally.adjusted,
+            duplicates: odd.duplicates,
+            bad: odd.bad,
+            uncertain: odd.uncertain,
+            adjusted: odd.adjusted,
             excluded_idle: self.idle.to_vec(),
             worst_clock: tally.worst_clock(),
             max_error: tally.max_error(),
