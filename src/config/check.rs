@@ -12,7 +12,7 @@ use super::{
     Protocol, Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit, Uplink,
     UplinkFormat,
 };
-use super::{output, value, window};
+use super::{login, output, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
@@ -67,7 +67,7 @@ fn whole(root: &Section<'_>) -> Option<Config> {
     // Names count even where the rest of their section is wrong.
     let names = |key| root.names_of(key);
     let windows = window::windows(root, &names("source"));
-    let outputs = output::outputs(root, &names("window"));
+    let outputs = output::outputs(root, &names("window"), &names("source"));
     let http = http(root.table("http"));
     root.refuse_unknown();
     Some(Config {
@@ -144,6 +144,11 @@ fn journal(section: Section<'_>) -> Journal {
         reserve_free: section.read("reserve_free", 128 * MIB, value::size(0..=1024 * GIB)),
         when_full: section.read("when_full", WhenFull::DropOldest, value::one_of(&policies)),
         segment_bytes: section.read("segment_bytes", 16 * MIB, value::size(64 * KIB..=256 * MIB)),
+        checkpoint_interval: section.read(
+            "checkpoint_interval",
+            secs(30),
+            value::duration(ms(100)..=HOUR),
+        ),
     };
     if journal.max_bytes < 2 * journal.segment_bytes {
         section.problem(
@@ -169,18 +174,13 @@ fn uplink(section: Section<'_>, gateway: &str) -> Option<Uplink> {
     let patience = keep_alive.saturating_mul(2).max(secs(30));
     let url: Option<MqttUrl> =
         section.require("url", "\"mqtts://broker.example:8883\"", value::mqtt_url);
+    let login = login::read(&section, url.as_ref());
     let uplink = Uplink {
         name: section.read("name", "main".to_owned(), value::name),
         url: url.unwrap_or(MqttUrl { is_tls: true, host: String::new(), port: 0 }),
         protocol: section.read("protocol", Protocol::V5, value::one_of(&protocols)),
         client_id: section.read("client_id", format!("tidegate-{gateway}"), client_id),
-        username: section.read("username", None, |v| {
-            value::text(v).map(|name| Some(name).filter(|name| !name.is_empty()))
-        }),
-        password_file: section.read("password_file", None, value::optional_path),
-        ca_file: section.read("ca_file", None, value::optional_path),
-        cert_file: section.read("cert_file", None, value::optional_path),
-        key_file: section.read("key_file", None, value::optional_path),
+        login,
         keep_alive,
         inflight_max: section.read("inflight_max", 100, inflight) as usize,
         ack_timeout: section.read("ack_timeout", patience, value::duration(secs(1)..=HOUR)),
@@ -195,32 +195,11 @@ fn uplink(section: Section<'_>, gateway: &str) -> Option<Uplink> {
         reconnect_min: section.read("reconnect_min", secs(1), value::duration(ms(10)..=HOUR)),
         reconnect_max: section.read("reconnect_max", secs(60), value::duration(ms(10)..=HOUR)),
     };
-    agree(&section, &uplink, url_is_plain(&section, &uplink));
-    section.refuse_unknown();
-    Some(uplink)
-}
-
-fn url_is_plain(section: &Section<'_>, uplink: &Uplink) -> bool {
-    section.has("url") && !uplink.url.is_tls
-}
-
-/// Keys of an uplink that must agree with each other.
-fn agree(section: &Section<'_>, uplink: &Uplink, is_plain: bool) {
     if uplink.reconnect_max < uplink.reconnect_min {
         section.problem("reconnect_max", "is less than reconnect_min", "raise it");
     }
-    if uplink.password_file.is_some() && uplink.username.is_none() {
-        section.problem("password_file", "is set without a user name", "write username too");
-    }
-    match (&uplink.cert_file, &uplink.key_file) {
-        (Some(_), None) => section.problem("cert_file", "is set without key_file", "write both"),
-        (None, Some(_)) => section.problem("key_file", "is set without cert_file", "write both"),
-        _ => {}
-    }
-    let files = [("ca_file", &uplink.ca_file), ("cert_file", &uplink.cert_file)];
-    for (key, _) in files.iter().filter(|(_, file)| is_plain && file.is_some()) {
-        section.problem(key, "has no use without TLS", "write the url with mqtts://");
-    }
+    section.refuse_unknown();
+    Some(uplink)
 }
 
 fn whole_seconds(value: &toml::de::DeValue<'_>) -> Result<Duration, Wrong> {

@@ -6,6 +6,7 @@
 mod check;
 mod dedupe;
 mod file;
+mod login;
 mod output;
 mod print;
 #[cfg(test)]
@@ -27,7 +28,8 @@ use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
 pub use dedupe::SourceDedupe;
-pub use output::{Output, OutputKind};
+pub use login::Login;
+pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
 
 /// A whole configuration.
@@ -110,6 +112,9 @@ pub struct Journal {
     pub when_full: WhenFull,
     /// Bytes of one segment.
     pub segment_bytes: u64,
+    /// How often the state of windows and of outputs' orders is saved: so much of
+    /// the journal is read again after a crash.
+    pub checkpoint_interval: Duration,
 }
 
 /// `[[uplink]]`.
@@ -123,16 +128,8 @@ pub struct Uplink {
     pub protocol: Protocol,
     /// The MQTT client identifier.
     pub client_id: String,
-    /// The user name, if the broker wants one.
-    pub username: Option<String>,
-    /// The file that holds the password, if the broker wants one.
-    pub password_file: Option<PathBuf>,
-    /// The file of trusted certificates, if not those of the system.
-    pub ca_file: Option<PathBuf>,
-    /// Our certificate, if the broker wants one. Never without `key_file`.
-    pub cert_file: Option<PathBuf>,
-    /// Its key. Never without `cert_file`.
-    pub key_file: Option<PathBuf>,
+    /// Who we are to it, and whom we trust.
+    pub login: Login,
     /// MQTT keep-alive, whole seconds.
     pub keep_alive: Duration,
     /// Publishes without PUBACK, at most.
@@ -459,6 +456,8 @@ impl Config {
             backoff: (Span::from_std(reconnect_min), Span::from_std(reconnect_max)),
             frontier_interval: Span::from_std(self.uplink.frontier_interval),
             windows: self.windows.iter().cloned().map(Arc::new).collect(),
+            orders: output::orders(&self.outputs, &self.sources),
+            checkpoint_interval: Span::from_std(self.journal.checkpoint_interval),
             clock: self.clock.settings(),
             sources: self.sources.iter().map(source).collect(),
         }

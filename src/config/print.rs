@@ -7,7 +7,7 @@ use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
     Clock, Config, LogFormat, Protocol, Source, SourceKind, SourceTime, TimeUnit, Uplink,
-    UplinkFormat, output, window,
+    UplinkFormat, login, output, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -43,7 +43,7 @@ impl Page {
         self.raw(key, format!("[{}]", texts.join(", ")));
     }
 
-    fn duration(&mut self, key: &str, length: std::time::Duration) {
+    pub(super) fn duration(&mut self, key: &str, length: std::time::Duration) {
         self.text(key, &duration_text(length));
     }
 
@@ -79,6 +79,7 @@ pub(super) fn print(config: &Config) -> String {
     };
     page.text("when_full", when_full);
     page.size("segment_bytes", config.journal.segment_bytes);
+    page.duration("checkpoint_interval", config.journal.checkpoint_interval);
 
     uplink(&mut page, &config.uplink);
     for one in &config.sources {
@@ -122,11 +123,7 @@ fn uplink(page: &mut Page, uplink: &Uplink) {
     };
     page.text("protocol", protocol);
     page.text("client_id", &uplink.client_id);
-    page.text("username", uplink.username.as_deref().unwrap_or_default());
-    page.path("password_file", uplink.password_file.as_ref());
-    page.path("ca_file", uplink.ca_file.as_ref());
-    page.path("cert_file", uplink.cert_file.as_ref());
-    page.path("key_file", uplink.key_file.as_ref());
+    login::print(page, &uplink.login);
     page.duration("keep_alive", uplink.keep_alive);
     page.raw("inflight_max", uplink.inflight_max);
     page.duration("ack_timeout", uplink.ack_timeout);

@@ -32,6 +32,7 @@ pub use super::status::{LinkState, SourceStatus, Status};
 mod delivery;
 mod feeding;
 mod intake;
+mod ordering;
 mod repeats;
 mod report;
 mod space;

@@ -41,6 +41,8 @@ fn settings() -> Settings {
         backoff: (Span::from_millis(10), Span::from_secs(1)),
         frontier_interval: Span::from_secs(60),
         windows: Vec::new(),
+        orders: Vec::new(),
+        checkpoint_interval: Span::from_secs(30),
         clock: ClockSettings { hold_unsynchronized: Span::from_secs(0), ..ClockSettings::DEFAULT },
         sources: BTreeMap::from([(SourceId::new("press"), SourceSettings::DEFAULT)]),
     }

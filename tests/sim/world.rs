@@ -9,6 +9,7 @@ use tidegate::core::agent::{Agent, Settings, SourceSettings, WhenFull};
 use tidegate::core::clock::ClockSettings;
 use tidegate::core::dedupe::{By, Rule};
 use tidegate::core::id::{ReceiptId, SourceId};
+use tidegate::core::order::OrderSpec;
 use tidegate::core::seam::{
     Checkpointed, Commit, DownCause, Effect, Input, LinkCommand, LinkEvent, Notice, Now, Outcome,
     Publish, PublishBody, StoreEvent,
@@ -434,6 +435,8 @@ impl World {
     }
 }
 
+const SOURCES: [&str; 3] = ["press", "oven", "pump"];
+
 fn settings(scenario: &Scenario) -> Settings {
     Settings {
         commit_interval: Span::from_millis(200),
@@ -451,7 +454,13 @@ fn settings(scenario: &Scenario) -> Settings {
             ..ClockSettings::DEFAULT
         },
         windows: windows(),
-        sources: ["press", "oven", "pump"].map(source_settings).into(),
+        orders: vec![Arc::new(OrderSpec {
+            name: "on site".into(),
+            sources: SOURCES.map(|name| (SourceId::new(name), Span::from_secs(3))).into(),
+            idle_after: Span::from_secs(5),
+        })],
+        checkpoint_interval: Span::from_secs(30),
+        sources: SOURCES.map(source_settings).into(),
     }
 }
 

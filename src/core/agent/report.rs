@@ -34,6 +34,7 @@ impl Agent {
             ack_rate: self.ack_rate.per_second(now.mono),
             accept_rate: self.accept_rate.per_second(now.mono),
             windows: self.windows.status(),
+            orders: self.windows.orders.status(),
             held: self.forward.held().map(|(source, code)| (source.clone(), code)).collect(),
         }
     }
