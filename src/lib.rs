@@ -35,8 +35,9 @@
 //! 4. At the end of a turn one group commit may be due: entries, refused inputs
 //!    and the state that belongs to them.
 //! 5. The [`store`] applies, flushes and syncs it. Only now receipts go to the
-//!    senders, [`output`] and [`http`] show results on site, and
-//!    [`core::forward`] may see the entries.
+//!    senders, [`output`] and [`http`] show results on site, [`core::order`] lets
+//!    readings out in the order of event time, and [`core::forward`] may see the
+//!    entries.
 //! 6. A reading whose time was open gets its final one, sealed in the journal
 //!    before it leaves ([`core::clock::seal`]). The [`link`] publishes and reports
 //!    PUBACKs; only those make an entry done.

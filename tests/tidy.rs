@@ -33,8 +33,8 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("link", &["core", "wire", "link"], &["sled"]),
     ("source", &["core", "config", "wire", "source"], &["sled", "rumqttc"]),
     // A broker on site is a client of its own, with none of the uplink's duties:
-    // `output` speaks to rumqttc itself.
-    ("output", &["core", "config", "wire", "output"], &["sled"]),
+    // `output` speaks to rumqttc itself, and logs in as `link` does.
+    ("output", &["core", "config", "wire", "link", "output"], &["sled"]),
     ("host", &["core", "host"], &["sled", "rumqttc"]),
     ("http", &["core", "wire", "http"], &["sled", "rumqttc"]),
 ];

@@ -12,6 +12,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod align;
 mod disorder;
 mod engine;
 mod report;
@@ -29,7 +30,8 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tidegate replay press-line.jsonl --window tidegate.toml \
     --shuffle 1m --runs 100\n\
-    Example: tidegate replay /var/lib/tidegate --step +10m@50%\n\n\
+    Example: tidegate replay /var/lib/tidegate --step +10m@50%\n\
+    Example: tidegate replay press-line.jsonl oven.jsonl --max-drift 1m\n\n\
     A TRACE is a file of JSON lines, in the order they arrived: readings as a source takes them \
     (with a time), or as the uplink sends them and `journal cat` prints them. Or it is a data \
     directory whose agent does not run. A file that is named like a source of the configuration \
@@ -55,6 +57,11 @@ pub(super) struct Args {
     /// that are pushed forward by so much and flagged `future`, then as it was.
     #[arg(long, value_name = "+DURATION@SHARE", value_parser = Step::parse)]
     step: Option<Step>,
+    /// Sources of unequal depth side by side: one that is further ahead of the
+    /// slowest than this waits for it, as long as that has readings left. `none`
+    /// takes the traces as they are, one after the other.
+    #[arg(long, value_name = "DURATION", default_value = "none", value_parser = drift)]
+    max_drift: MaxDrift,
     /// Of the first disturbed run; each further one takes the next.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -65,6 +72,13 @@ pub(super) struct Args {
     /// As JSON; the form is stable.
     #[arg(long)]
     json: bool,
+}
+
+/// How far a source may be ahead of the slowest; `None`: as far as it likes.
+type MaxDrift = Option<Duration>;
+
+fn drift(written: &str) -> Result<MaxDrift, String> {
+    if written == "none" { Ok(None) } else { shuffle(written).map(Some) }
 }
 
 fn shuffle(written: &str) -> Result<Duration, String> {
@@ -134,14 +148,18 @@ fn replay(
         duplicate: args.duplicate,
         step: args.step,
     };
-    let in_order: Vec<usize> = (0..trace.readings.len()).collect();
+    let aligned = |order: Vec<usize>| match args.max_drift {
+        Some(drift) => align::align(&trace.readings, &order, Span::from_std(drift)),
+        None => order,
+    };
+    let in_order = aligned((0..trace.readings.len()).collect());
     let undisturbed = run(specs, trace, &in_order, None);
     let mut report = Report::new(trace, specs, &undisturbed);
     say(&report.head())?;
     let mut too_late = vec![0; specs.len()];
     for number in 1..=args.runs {
         let seed = args.seed.wrapping_add(number - 1);
-        let order = schedule(&trace.readings, &disorder, seed);
+        let order = aligned(schedule(&trace.readings, &disorder, seed));
         let outcome = run(specs, trace, &order, disorder.step.as_ref());
         let differences = compare(&undisturbed, &outcome, trace.scale);
         for (sum, late) in too_late.iter_mut().zip(&outcome.too_late) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
+use crate::http::orders::Ordered;
 use crate::http::status::{Source, Uplink};
 use crate::http::windows::Window;
 use crate::shell::Report;
@@ -69,6 +70,9 @@ fn text(report: &Report) -> String {
     for one in &report.windows {
         let _ = writeln!(out, "window    {}", window(one));
     }
+    for one in &report.ordered {
+        let _ = writeln!(out, "ordered   {}", ordered(one));
+    }
     out
 }
 
@@ -112,19 +116,34 @@ fn books(one: &Source) -> String {
 }
 
 fn window(one: &Window) -> String {
-    let Window { name, panes, fired, revised, too_late, .. } = one;
-    let watermark = match (&one.watermark, one.watermark_lag_s) {
+    let Window { name, panes, fired, revised, too_late, idle_sources, .. } = one;
+    let watermark = watermark(one.watermark.as_deref(), one.watermark_lag_s);
+    format!(
+        "{name}  {watermark}, {panes} open, {fired} results, {revised} revised, {too_late} too \
+         late{}",
+        silent(idle_sources)
+    )
+}
+
+fn ordered(one: &Ordered) -> String {
+    let Ordered { output, held, in_order, early, late, idle_sources, .. } = one;
+    let watermark = watermark(one.watermark.as_deref(), one.watermark_lag_s);
+    format!(
+        "{output}  {watermark}, {held} held, {in_order} in order, {early} early, {late} late{}",
+        silent(idle_sources)
+    )
+}
+
+fn watermark(at: Option<&str>, lag_s: Option<f64>) -> String {
+    match (at, lag_s) {
         (Some(at), Some(lag)) if lag < 0.0 => format!("watermark {at}, {:.0} s ahead", -lag),
         (Some(at), Some(lag)) => format!("watermark {at}, {lag:.0} s behind"),
         _ => "no watermark yet".to_owned(),
-    };
-    let mut line = format!(
-        "{name}  {watermark}, {panes} open, {fired} results, {revised} revised, {too_late} too late"
-    );
-    if !one.idle_sources.is_empty() {
-        line += &format!("; silent: {}", one.idle_sources.join(", "));
     }
-    line
+}
+
+fn silent(sources: &[String]) -> String {
+    if sources.is_empty() { String::new() } else { format!("; silent: {}", sources.join(", ")) }
 }
 
 #[cfg(test)]
@@ -156,6 +175,24 @@ mod tests {
         one.dedupe_forgotten = 5;
         let early = "(the horizon is not reached: 5 forgotten early)";
         assert_eq!(books(&one), format!("{sum}; 7 repeats dropped {early}; last 3 s ago"));
+    }
+
+    #[test]
+    fn an_ordered_output_is_one_line() {
+        let one = Ordered {
+            output: "socket 127.0.0.1:7100".to_owned(),
+            watermark: Some("2026-11-30T01:01:42.999000000Z".to_owned()),
+            watermark_lag_s: Some(3.4),
+            held: 40,
+            held_bytes: 12_000,
+            idle_sources: vec!["pump-b".to_owned()],
+            in_order: 1_200,
+            early: 0,
+            late: 3,
+        };
+        let expected = "socket 127.0.0.1:7100  watermark 2026-11-30T01:01:42.999000000Z, \
+                        3 s behind, 40 held, 1200 in order, 0 early, 3 late; silent: pump-b";
+        assert_eq!(ordered(&one), expected);
     }
 
     #[test]

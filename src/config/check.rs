@@ -56,7 +56,7 @@ fn whole(root: &Section<'_>) -> Option<Config> {
     // Names count even where the rest of their section is wrong.
     let names = |key| root.names_of(key);
     let windows = window::windows(root, &names("source"));
-    let outputs = output::outputs(root, &names("window"));
+    let outputs = output::outputs(root, &names("window"), &names("source"));
     let http = http(root.table("http"));
     root.refuse_unknown();
     Some(Config {
@@ -133,6 +133,11 @@ fn journal(section: Section<'_>) -> Journal {
         reserve_free: section.read("reserve_free", 128 * MIB, value::size(0..=1024 * GIB)),
         when_full: section.read("when_full", WhenFull::DropOldest, value::one_of(&policies)),
         segment_bytes: section.read("segment_bytes", 16 * MIB, value::size(64 * KIB..=256 * MIB)),
+        checkpoint_interval: section.read(
+            "checkpoint_interval",
+            secs(30),
+            value::duration(ms(100)..=HOUR),
+        ),
     };
     if journal.max_bytes < 2 * journal.segment_bytes {
         section.problem(

@@ -6,6 +6,7 @@
 mod check;
 mod dedupe;
 mod file;
+mod login;
 mod output;
 mod print;
 #[cfg(test)]
@@ -28,7 +29,8 @@ use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
 pub use dedupe::SourceDedupe;
-pub use output::{Output, OutputKind};
+pub use login::Login;
+pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
 pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
 
@@ -112,6 +114,9 @@ pub struct Journal {
     pub when_full: WhenFull,
     /// Bytes of one segment.
     pub segment_bytes: u64,
+    /// How often the state of windows and of outputs' orders is saved: so much of
+    /// the journal is read again after a crash.
+    pub checkpoint_interval: Duration,
 }
 
 /// `[[source]]`.
@@ -378,6 +383,8 @@ impl Config {
             when_full: self.journal.when_full,
             uplinks: self.uplinks.iter().map(Uplink::settings).collect(),
             windows: self.windows.iter().cloned().map(Arc::new).collect(),
+            orders: output::orders(&self.outputs, &self.sources),
+            checkpoint_interval: Span::from_std(self.journal.checkpoint_interval),
             clock: self.clock.settings(),
             sources: self.sources.iter().map(source).collect(),
         }

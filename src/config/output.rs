@@ -1,11 +1,23 @@
 //! `[[output]]`: where results go on site.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::file::Section;
+use toml::de::DeValue;
+
+use super::file::{Section, Wrong};
+use super::login::{self, Login};
 use super::print::Page;
-use super::{Address, MqttUrl, value};
+use super::value::{self, duration_text};
+use super::{Address, MqttUrl, Source};
+use crate::core::id::SourceId;
 use crate::core::limits;
+use crate::core::order::OrderSpec;
+use crate::core::time::Span;
+
+const YEAR: Duration = Duration::from_secs(366 * 24 * 3_600);
 
 /// `[[output]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,9 +26,19 @@ pub struct Output {
     pub kind: OutputKind,
     /// The windows whose results go there; empty: all.
     pub windows: Vec<String>,
-    /// Whether readings go there too, once behind the watermark, in the order of
-    /// event time.
-    pub ordered_readings: bool,
+    /// Whether readings go there too, in the order of event time.
+    pub ordered: Option<Ordered>,
+}
+
+/// Which readings, and how long is waited for their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ordered {
+    /// The sources; empty: all.
+    pub sources: Vec<String>,
+    /// How far out of order readings may come; `None`: what each source says.
+    pub bound: Option<Duration>,
+    /// A source is not waited for after so long without a reading.
+    pub idle_after: Duration,
 }
 
 /// The kinds of outputs.
@@ -26,6 +48,8 @@ pub enum OutputKind {
     Mqtt {
         /// Where.
         url: MqttUrl,
+        /// Who we are to it, and whom we trust.
+        login: Login,
     },
     /// A file that grows by one JSON object a line.
     Jsonl {
@@ -39,26 +63,43 @@ pub enum OutputKind {
     },
 }
 
-/// The outputs of a file; `windows` are the names of its windows. `None` only
-/// after a problem was noted.
-pub(super) fn outputs(root: &Section<'_>, windows: &[&str]) -> Option<Vec<Output>> {
+/// The outputs of a file; `windows` and `sources` are the names of those in it.
+/// `None` only after a problem was noted.
+pub(super) fn outputs(
+    root: &Section<'_>,
+    windows: &[&str],
+    sources: &[&str],
+) -> Option<Vec<Output>> {
     let sections = root.tables("output");
     if sections.len() > limits::OUTPUTS_MAX {
         let what = format!("{} outputs are too many", sections.len());
         root.problem("output", what, format!("use at most {}", limits::OUTPUTS_MAX));
     }
-    let read: Vec<Option<Output>> =
-        sections.into_iter().map(|section| output(&section, windows)).collect();
-    read.into_iter().collect()
+    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+    let mut all = Some(Vec::new());
+    for section in sections {
+        let Some(output) = output(&section, windows, sources) else {
+            all = None;
+            continue;
+        };
+        if output.ordered.is_some()
+            && let Some(first) = lines.insert(output.order_name(), section.line())
+        {
+            let what = format!("the output at line {first} gives readings to the same place");
+            section.problem("ordered_readings", what, "leave it true in one of them");
+        }
+        if let Some(all) = &mut all {
+            all.push(output);
+        }
+    }
+    all
 }
 
-fn output(section: &Section<'_>, windows: &[&str]) -> Option<Output> {
+fn output(section: &Section<'_>, windows: &[&str], sources: &[&str]) -> Option<Output> {
     let kinds = [("mqtt", 0), ("jsonl", 1), ("socket", 2)];
     // Which keys are known depends on the type: without it nothing can be said.
     let kind = match section.require("type", "\"jsonl\"", value::one_of(&kinds))? {
-        0 => section
-            .require("url", "\"mqtt://127.0.0.1:1883\"", value::mqtt_url)
-            .map(|url| OutputKind::Mqtt { url }),
+        0 => mqtt(section),
         1 => section
             .require("path", "\"/var/log/tidegate/windows.jsonl\"", value::path)
             .map(|path| OutputKind::Jsonl { path }),
@@ -66,23 +107,92 @@ fn output(section: &Section<'_>, windows: &[&str]) -> Option<Output> {
             .require("address", "\"127.0.0.1:7100\"", value::address)
             .map(|address| OutputKind::Socket { address }),
     };
-    let names = |value: &toml::de::DeValue<'_>| value::names(value, "window", windows);
+    let names = |value: &DeValue<'_>| value::names(value, "window", windows);
     let windows = section.read("windows", Vec::new(), names);
-    let ordered_readings = section.read("ordered_readings", false, value::boolean);
-    if ordered_readings {
-        section.problem("ordered_readings", "true is not there yet", "leave it false");
-    }
+    let ordered = ordered(section, sources);
     section.refuse_unknown();
-    Some(Output { kind: kind?, windows, ordered_readings })
+    Some(Output { kind: kind?, windows, ordered })
+}
+
+fn mqtt(section: &Section<'_>) -> Option<OutputKind> {
+    let url = section.require("url", "\"mqtt://127.0.0.1:1883\"", value::mqtt_url);
+    let login = login::read(section, url.as_ref());
+    let url = url?;
+    if url.is_tls && login.ca_file.is_none() {
+        section.problem("url", "mqtts needs ca_file", "write the file of the broker's CA there");
+    }
+    Some(OutputKind::Mqtt { url, login })
+}
+
+fn ordered(section: &Section<'_>, sources: &[&str]) -> Option<Ordered> {
+    if !section.read("ordered_readings", false, value::boolean) {
+        for key in ["sources", "bound", "idle_after"] {
+            let what = "means nothing without ordered readings";
+            section.out_of_place(key, what, "write ordered_readings = true or leave it out");
+        }
+        return None;
+    }
+    let names = |value: &DeValue<'_>| value::names(value, "source", sources);
+    Some(Ordered {
+        sources: section.read("sources", Vec::new(), names),
+        bound: section.read("bound", None, bound),
+        idle_after: section.read(
+            "idle_after",
+            Duration::from_secs(60),
+            value::duration(Duration::from_millis(100)..=YEAR),
+        ),
+    })
+}
+
+/// A length, or "source".
+fn bound(value: &DeValue<'_>) -> Result<Option<Duration>, Wrong> {
+    match value {
+        DeValue::String(text) if text == "source" => Ok(None),
+        other => value::duration(Duration::ZERO..=YEAR)(other).map(Some).map_err(|wrong| {
+            Wrong::new(wrong.what, format!("{}, or \"source\" for that of each source", wrong.fix))
+        }),
+    }
+}
+
+impl Output {
+    /// The name of the order in which it gets readings: what it is and where, so
+    /// that it goes on where it was whatever else is changed.
+    pub fn order_name(&self) -> String {
+        match &self.kind {
+            OutputKind::Mqtt { url, .. } => format!("mqtt {url}"),
+            OutputKind::Jsonl { path } => format!("jsonl {}", path.display()),
+            OutputKind::Socket { address } => format!("socket {address}"),
+        }
+    }
+}
+
+/// The orders that these outputs ask for.
+pub(super) fn orders(outputs: &[Output], sources: &[Source]) -> Vec<Arc<OrderSpec>> {
+    let order = |output: &Output| {
+        let ordered = output.ordered.as_ref()?;
+        let is_chosen =
+            |source: &&Source| ordered.sources.is_empty() || ordered.sources.contains(&source.name);
+        let bound = |source: &Source| {
+            let own = source.time.settings().bound;
+            (SourceId::new(&source.name), ordered.bound.map_or(own, Span::from_std))
+        };
+        Some(Arc::new(OrderSpec {
+            name: output.order_name().into(),
+            sources: sources.iter().filter(is_chosen).map(bound).collect(),
+            idle_after: Span::from_std(ordered.idle_after),
+        }))
+    };
+    outputs.iter().filter_map(order).collect()
 }
 
 /// Writes an output as it is read.
 pub(super) fn print(page: &mut Page, output: &Output) {
     page.head("[[output]]");
     match &output.kind {
-        OutputKind::Mqtt { url } => {
+        OutputKind::Mqtt { url, login } => {
             page.text("type", "mqtt");
             page.text("url", &url.to_string());
+            login::print(page, login);
         }
         OutputKind::Jsonl { path } => {
             page.text("type", "jsonl");
@@ -94,7 +204,12 @@ pub(super) fn print(page: &mut Page, output: &Output) {
         }
     }
     page.list("windows", output.windows.iter().map(String::as_str));
-    page.raw("ordered_readings", output.ordered_readings);
+    page.raw("ordered_readings", output.ordered.is_some());
+    if let Some(Ordered { sources, bound, idle_after }) = &output.ordered {
+        page.list("sources", sources.iter().map(String::as_str));
+        page.text("bound", &bound.map_or("source".to_owned(), duration_text));
+        page.duration("idle_after", *idle_after);
+    }
 }
 
 #[cfg(test)]

@@ -78,6 +78,7 @@ pub(super) fn print(config: &Config) -> String {
     };
     page.text("when_full", when_full);
     page.size("segment_bytes", config.journal.segment_bytes);
+    page.duration("checkpoint_interval", config.journal.checkpoint_interval);
 
     for one in &config.uplinks {
         uplink::print(&mut page, one);

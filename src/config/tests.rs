@@ -88,6 +88,7 @@ fn the_sample_file_equals_the_defaults() {
         [[output]]
         type = 'jsonl'
         path = '/var/log/tidegate/windows.jsonl'
+        ordered_readings = true
         [[output]]
         type = 'socket'
         address = '127.0.0.1:7100'
@@ -150,7 +151,7 @@ fn what_is_printed_parses_to_the_same_configuration() {
     );
     let config = parse(&odd);
     assert_eq!(config.sources[0].map.entity.names(), ["a/b", "c~d"]);
-    assert_eq!(config.uplinks[0].username.as_deref(), Some("a\"b\\c"));
+    assert_eq!(config.uplinks[0].login.username.as_deref(), Some("a\"b\\c"));
     assert_eq!(parse(&config.print()), config);
 }
 

@@ -1,13 +1,13 @@
 //! `[[uplink]]`: the ways up.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::check::{HOUR, KIB, MIB, ms, secs};
 use super::file::{Section, Wrong};
+use super::login::Login;
 use super::print::{Page, word};
-use super::value;
+use super::{login, value};
 use crate::core::forward::{Batching, ForwardSettings, ShareSettings};
 use crate::core::limits;
 use crate::core::settings::UplinkSettings;
@@ -30,16 +30,8 @@ pub struct Uplink {
     pub protocol: Protocol,
     /// The MQTT client identifier.
     pub client_id: String,
-    /// The user name, if the broker wants one.
-    pub username: Option<String>,
-    /// The file that holds the password, if the broker wants one.
-    pub password_file: Option<PathBuf>,
-    /// The file of trusted certificates, if not those of the system.
-    pub ca_file: Option<PathBuf>,
-    /// Our certificate, if the broker wants one. Never without `key_file`.
-    pub cert_file: Option<PathBuf>,
-    /// Its key. Never without `cert_file`.
-    pub key_file: Option<PathBuf>,
+    /// Who we are to it, and whom we trust.
+    pub login: Login,
     /// MQTT keep-alive, whole seconds.
     pub keep_alive: Duration,
     /// Publishes without PUBACK, at most.
@@ -203,6 +195,7 @@ fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Upl
     } else {
         format!("tidegate-{gateway}-{name}")
     };
+    let login = login::read(section, url.as_ref());
     let format = section.read("format", UplinkFormat::Json, value::one_of(&FORMATS));
     let max_payload = section.read("max_payload", 128 * KIB, value::size(KIB..=16 * MIB));
     let batch_readings = value::integer(1..=limits::BATCH_READINGS_MAX as u64);
@@ -211,13 +204,7 @@ fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Upl
         url: url.unwrap_or(MqttUrl { is_tls: true, host: String::new(), port: 0 }),
         protocol: section.read("protocol", Protocol::V5, value::one_of(&PROTOCOLS)),
         client_id: section.read("client_id", own_id, client_id),
-        username: section.read("username", None, |v| {
-            value::text(v).map(|name| Some(name).filter(|name| !name.is_empty()))
-        }),
-        password_file: section.read("password_file", None, value::optional_path),
-        ca_file: section.read("ca_file", None, value::optional_path),
-        cert_file: section.read("cert_file", None, value::optional_path),
-        key_file: section.read("key_file", None, value::optional_path),
+        login,
         keep_alive,
         inflight_max: section.read("inflight_max", 100, inflight) as usize,
         ack_timeout: section.read("ack_timeout", patience, value::duration(secs(1)..=HOUR)),
@@ -243,26 +230,14 @@ fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Upl
         reconnect_min: section.read("reconnect_min", secs(1), value::duration(ms(10)..=HOUR)),
         reconnect_max: section.read("reconnect_max", secs(60), value::duration(ms(10)..=HOUR)),
     };
-    agree(section, &uplink, url_is_plain(section, &uplink));
+    agree(section, &uplink);
     section.has("url").then_some(uplink)
 }
 
-fn url_is_plain(section: &Section<'_>, uplink: &Uplink) -> bool {
-    section.has("url") && !uplink.url.is_tls
-}
-
 /// Keys of an uplink that must agree with each other.
-fn agree(section: &Section<'_>, uplink: &Uplink, is_plain: bool) {
+fn agree(section: &Section<'_>, uplink: &Uplink) {
     if uplink.reconnect_max < uplink.reconnect_min {
         section.problem("reconnect_max", "is less than reconnect_min", "raise it");
-    }
-    if uplink.password_file.is_some() && uplink.username.is_none() {
-        section.problem("password_file", "is set without a user name", "write username too");
-    }
-    match (&uplink.cert_file, &uplink.key_file) {
-        (Some(_), None) => section.problem("cert_file", "is set without key_file", "write both"),
-        (None, Some(_)) => section.problem("key_file", "is set without cert_file", "write both"),
-        _ => {}
     }
     if uplink.format != UplinkFormat::Json {
         for (key, topic) in
@@ -278,10 +253,6 @@ fn agree(section: &Section<'_>, uplink: &Uplink, is_plain: bool) {
     }
     if uplink.batch_max_bytes > uplink.max_payload {
         section.problem("batch_max_bytes", "is more than max_payload", "lower it");
-    }
-    let files = [("ca_file", &uplink.ca_file), ("cert_file", &uplink.cert_file)];
-    for (key, _) in files.iter().filter(|(_, file)| is_plain && file.is_some()) {
-        section.problem(key, "has no use without TLS", "write the url with mqtts://");
     }
 }
 
@@ -330,11 +301,7 @@ pub(super) fn print(page: &mut Page, uplink: &Uplink) {
     page.text("url", &uplink.url.to_string());
     page.text("protocol", word(&PROTOCOLS, uplink.protocol));
     page.text("client_id", &uplink.client_id);
-    page.text("username", uplink.username.as_deref().unwrap_or_default());
-    page.path("password_file", uplink.password_file.as_ref());
-    page.path("ca_file", uplink.ca_file.as_ref());
-    page.path("cert_file", uplink.cert_file.as_ref());
-    page.path("key_file", uplink.key_file.as_ref());
+    login::print(page, &uplink.login);
     page.duration("keep_alive", uplink.keep_alive);
     page.raw("inflight_max", uplink.inflight_max);
     page.duration("ack_timeout", uplink.ack_timeout);

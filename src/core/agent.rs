@@ -34,6 +34,7 @@ mod delivery;
 mod feeding;
 mod frontier;
 mod intake;
+mod ordering;
 mod repeats;
 mod report;
 mod space;

@@ -88,6 +88,17 @@ pub const WINDOWS_MAX: usize = 64;
 /// Outputs of one configuration.
 pub const OUTPUTS_MAX: usize = 16;
 
+/// Readings that one output holds to bring them into order; beyond, the oldest go
+/// out early.
+pub const HELD_READINGS_MAX: usize = 100_000;
+
+/// Estimated bytes of them.
+pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// So many entries of the journal a reading may be held for: what is held must be
+/// read again after a restart, and keeps its segment on disk.
+pub const HELD_ENTRIES_SPAN_MAX: u64 = 500_000;
+
 /// Connections of one `listen` source.
 pub const LISTEN_CONNECTIONS_MAX: usize = 64;
 

@@ -17,6 +17,7 @@ pub mod lateness;
 pub mod leap;
 pub mod limits;
 pub mod notice;
+pub mod order;
 pub mod pending;
 pub mod rangeset;
 pub mod rate;

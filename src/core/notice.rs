@@ -108,6 +108,14 @@ pub enum Notice {
         /// Why.
         reason: String,
     },
+    /// Readings that were held for their place when the process ended do not come
+    /// on site: they are not in the journal any more, or not wanted any more.
+    HeldReadingsGone {
+        /// The output.
+        output: Arc<str>,
+        /// How many.
+        readings: u64,
+    },
     /// A replay of the journal came to other results than the journal holds.
     ReplayDiffers {
         /// How many.

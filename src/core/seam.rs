@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::clock::{ClockFacts, Vouch};
 use super::id::{CommitId, Epoch, Offset, ReceiptId, SegmentId, Seq, SourceId, UplinkId};
+use super::order::OrderedReading;
 use super::reading::{Arrival, Entry, GapReason, Reading, Refusal};
 use super::time::{EventTime, IngestTime, MonoTime, Uptime};
 use super::window::{LateReading, WindowResult};
@@ -246,13 +247,15 @@ pub enum Checkpointed {
     Dedupe,
 }
 
-/// What windows have to say on site.
+/// What there is to see on site.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shown {
     /// A result.
     Result(Arc<WindowResult>),
     /// A reading that was too late.
     Late(Arc<LateReading>),
+    /// A reading in the order of event time, for the outputs that want it.
+    Ordered(OrderedReading),
 }
 
 /// One group commit.

@@ -7,6 +7,7 @@ use super::clock::ClockSettings;
 use super::dedupe::Rule;
 use super::forward::ForwardSettings;
 use super::id::SourceId;
+use super::order::OrderSpec;
 use super::time::{EventTime, Span};
 use super::window::WindowSpec;
 use super::zone::Zone;
@@ -30,6 +31,10 @@ pub struct Settings {
     pub clock: ClockSettings,
     /// The windows on site.
     pub windows: Vec<Arc<WindowSpec>>,
+    /// The orders in which outputs get readings.
+    pub orders: Vec<Arc<OrderSpec>>,
+    /// Between two checkpoints of windows and orders.
+    pub checkpoint_interval: Span,
     /// The configured sources.
     pub sources: BTreeMap<SourceId, SourceSettings>,
 }

@@ -9,6 +9,7 @@ use super::clock::{ClockEvent, ClockFacts, ClockReading};
 use super::dedupe::Known;
 use super::id::{Epoch, SourceId};
 use super::lateness::Quantiles;
+use super::order::OrderCounts;
 use super::seam::{DiskFacts, FullCause};
 use super::time::{EventTime, MonoTime, Span, Uptime};
 
@@ -46,6 +47,8 @@ pub struct Status {
     pub accept_rate: f64,
     /// The windows on site, by name.
     pub windows: BTreeMap<String, WindowStatus>,
+    /// The orders of outputs, by name.
+    pub orders: BTreeMap<String, OrderStatus>,
 }
 
 /// One uplink.
@@ -89,6 +92,21 @@ pub struct WindowStatus {
     pub idle: Vec<SourceId>,
     /// What it has done since this process started.
     pub counts: Counts,
+}
+
+/// The order in which an output gets readings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrderStatus {
+    /// How far event time has come.
+    pub watermark: Option<EventTime>,
+    /// Readings that wait for it.
+    pub held: usize,
+    /// What they take in memory, in bytes, about.
+    pub held_bytes: usize,
+    /// Sources that are silent and not waited for.
+    pub idle: Vec<SourceId>,
+    /// What has come out since this process started.
+    pub counts: OrderCounts,
 }
 
 /// The clock as the agent sees it.

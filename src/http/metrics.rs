@@ -75,6 +75,7 @@ pub struct Metrics {
     uplink_drain_eta: Gauges,
     clock: ClockMetrics,
     windows: WindowMetrics,
+    ordered: OrderedMetrics,
     commit_seconds: Histogram,
     puback_seconds: Family<Labels, Histogram, fn() -> Histogram>,
     event_lag: LagHistograms,
@@ -111,6 +112,7 @@ impl Metrics {
             ),
             clock: ClockMetrics::new(r),
             windows: WindowMetrics::new(r),
+            ordered: OrderedMetrics::new(r),
             commit_seconds: register(
                 r,
                 "commit_seconds",
@@ -178,6 +180,7 @@ impl Metrics {
     pub fn text(&self, report: &Report, tallies: &BTreeMap<String, Tally>) -> String {
         self.take_over(report);
         self.windows.take_over(report, tallies);
+        self.ordered.take_over(report);
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -349,6 +352,41 @@ impl WindowMetrics {
         }
         for source in &window.idle_sources {
             set(&self.source_idle, &label(source), Some(1.0));
+        }
+    }
+}
+
+/// What is measured of ordered readings.
+#[derive(Debug)]
+struct OrderedMetrics {
+    watermark_lag: Gauges,
+    held: Gauges,
+    readings: Counters,
+}
+
+impl OrderedMetrics {
+    fn new(r: &mut Registry) -> Self {
+        Self {
+            watermark_lag: add(
+                r,
+                "ordered_watermark_lag_seconds",
+                "The wall clock less the watermark of an output's readings",
+            ),
+            held: add(r, "ordered_held_readings", "Readings held until the watermark passes them"),
+            readings: add(r, "ordered_readings", "Readings let out: in_order, early or late"),
+        }
+    }
+
+    fn take_over(&self, report: &Report) {
+        for one in &report.ordered {
+            let label = vec![("output", one.output.clone())];
+            set(&self.watermark_lag, &label, one.watermark_lag_s);
+            set(&self.held, &label, Some(one.held as f64));
+            let places = [("in_order", one.in_order), ("early", one.early), ("late", one.late)];
+            for (place, count) in places {
+                let label = [label.clone(), vec![("place", place.to_owned())]].concat();
+                store(&self.readings, &label, count);
+            }
         }
     }
 }

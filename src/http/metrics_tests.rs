@@ -2,6 +2,7 @@ use super::super::clock::Steps;
 use super::super::status::{Journal, Source, Uplink};
 use super::*;
 use crate::http::lateness::SourceLateness;
+use crate::http::orders::Ordered;
 
 pub(in crate::http) fn report() -> Report {
     let journal = Journal {
@@ -113,6 +114,17 @@ pub(in crate::http) fn report() -> Report {
             too_late: 2,
             between: 6,
             duplicates: 4,
+        }],
+        ordered: vec![Ordered {
+            output: "socket 127.0.0.1:7100".to_owned(),
+            watermark: None,
+            watermark_lag_s: Some(20.5),
+            held: 12,
+            held_bytes: 3_600,
+            idle_sources: Vec::new(),
+            in_order: 40,
+            early: 2,
+            late: 1,
         }],
     }
 }
@@ -233,6 +245,18 @@ fn windows_say_how_far_they_are_and_what_they_said() {
     awake.windows[0].idle_sources.clear();
     let said = lines(&metrics, &awake);
     assert!(!said.iter().any(|line| line.starts_with("tidegate_source_idle{")), "it came back");
+}
+
+#[test]
+fn ordered_outputs_count_what_came_out_by_its_place() {
+    let said = lines(&Metrics::new(vec!["main".to_owned()]), &report());
+    let label = r#"output="socket 127.0.0.1:7100""#;
+    has(&said, &format!("tidegate_ordered_watermark_lag_seconds{{{label}}} 20.5"));
+    has(&said, &format!("tidegate_ordered_held_readings{{{label}}} 12.0"));
+    for (place, count) in [("in_order", 40), ("early", 2), ("late", 1)] {
+        let labels = format!(r#"{label},place="{place}""#);
+        has(&said, &format!("tidegate_ordered_readings_total{{{labels}}} {count}"));
+    }
 }
 
 #[test]

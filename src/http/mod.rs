@@ -5,6 +5,7 @@ pub mod api;
 pub mod clock;
 pub mod lateness;
 pub mod metrics;
+pub mod orders;
 pub mod status;
 pub mod stream;
 pub mod windows;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use super::clock::Clock;
 use super::clock::rounded;
 use super::lateness::SourceLateness;
+pub use super::orders::Ordered;
 pub use super::windows::Window;
 use crate::core::agent::{LinkState, SourceStatus, Status};
 use crate::core::id::SourceId;
@@ -71,6 +72,9 @@ pub struct Report {
     /// The windows on site, by name.
     #[serde(default)]
     pub windows: Vec<Window>,
+    /// The outputs that get ordered readings.
+    #[serde(default)]
+    pub ordered: Vec<Ordered>,
 }
 
 /// One thing that is not as it should be.
@@ -218,6 +222,7 @@ impl Report {
             sources: status.sources.iter().map(|(id, books)| source(id, books, now)).collect(),
             lateness: status.lateness.iter().map(|(id, q)| SourceLateness::new(id, q)).collect(),
             windows: status.windows.iter().map(|(name, w)| Window::new(name, w, wall)).collect(),
+            ordered: status.orders.iter().map(|(name, o)| Ordered::new(name, o, wall)).collect(),
         }
     }
 }

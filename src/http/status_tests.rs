@@ -4,8 +4,9 @@ use super::*;
 use crate::core::clock::{ClockFacts, ClockReading, ClockSource, ClockState};
 use crate::core::id::{BootId, Epoch};
 use crate::core::lateness::Quantiles;
+use crate::core::order::OrderCounts;
 use crate::core::seam::DiskFacts;
-use crate::core::status::{ClockStatus, Counts, UplinkStatus, WindowStatus};
+use crate::core::status::{ClockStatus, Counts, OrderStatus, UplinkStatus, WindowStatus};
 use crate::core::time::{EventTime, MaxError, TimebaseId, Uptime};
 
 fn at(seconds: u64) -> MonoTime {
@@ -108,6 +109,17 @@ fn uplink() -> UplinkStatus {
     }
 }
 
+fn orders() -> BTreeMap<String, OrderStatus> {
+    let one = OrderStatus {
+        watermark: Some(EventTime::from_unix_ns(1_796_000_900_000_000_000)),
+        held: 12,
+        held_bytes: 3_600,
+        idle: vec![SourceId::new("press")],
+        counts: OrderCounts { in_order: 40, early: 2, late: 1 },
+    };
+    BTreeMap::from([("socket 127.0.0.1:7100".to_owned(), one)])
+}
+
 fn status() -> Status {
     let books = SourceStatus {
         accepted: 1_000,
@@ -124,6 +136,7 @@ fn status() -> Status {
         sources: BTreeMap::from([(SourceId::new("press"), books)]),
         lateness: lateness(),
         windows: windows(),
+        orders: orders(),
         backlog: 290,
         unsent: 290,
         uncommitted: 4,
@@ -167,6 +180,23 @@ fn a_healthy_report_says_depth_age_rates_and_time_left() {
     assert_eq!(json["lateness"][0]["p50_s"], -0.003);
     assert_eq!(json["lateness"][0]["fast_bound_s"], 2.0);
     assert_eq!(json["lateness"][0]["correction_bound_s"], 10.0);
+}
+
+#[test]
+fn ordered_outputs_are_told_with_what_they_hold() {
+    let report = Report::new(&about(), &status(), &now());
+    let expected = serde_json::json!([{
+        "output": "socket 127.0.0.1:7100",
+        "watermark": "2026-11-30T01:08:20.000000000Z",
+        "watermark_lag_s": -377.0,
+        "held": 12,
+        "held_bytes": 3_600,
+        "idle_sources": ["press"],
+        "in_order": 40,
+        "early": 2,
+        "late": 1,
+    }]);
+    assert_eq!(serde_json::to_value(&report.ordered).unwrap(), expected);
 }
 
 #[test]

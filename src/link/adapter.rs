@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 
 use super::error::Failure;
 use super::message::Message;
-use super::rumqtt::{self, Client, Connection, Secrets, Step, Terms};
-use super::{Events, Settings, password, tls};
+use super::rumqtt::{self, Client, Connection, Step, Terms};
+use super::{Events, Settings};
 use crate::core::id::PublishId;
 use crate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms, Publish};
 
@@ -44,7 +44,7 @@ async fn connection(
     commands: &mut mpsc::Receiver<LinkCommand>,
     events: &Events,
 ) -> Failure {
-    let secrets = match secrets(settings).await {
+    let secrets = match settings.login.read().await {
         Ok(secrets) => secrets,
         Err(failure) => return failure,
     };
@@ -61,15 +61,6 @@ async fn connection(
         }
     }
     session.obituary(failure)
-}
-
-async fn secrets(settings: &Settings) -> Result<Secrets, Failure> {
-    let password = match &settings.password_file {
-        None => None,
-        Some(path) => Some(password::read(path).await?),
-    };
-    let tls = if settings.tls { Some(tls::load(settings).await?) } else { None };
-    Ok(Secrets { password, tls })
 }
 
 /// What is known while a connection lasts, and forgotten with it.

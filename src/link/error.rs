@@ -11,9 +11,9 @@ use crate::core::seam::DownCause;
 
 /// The end of a connection, or of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// For people.
-    pub(super) reason: String,
+    pub(crate) reason: String,
     /// For the core.
     pub(super) cause: DownCause,
 }

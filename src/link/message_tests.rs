@@ -10,28 +10,22 @@ use crate::core::id::BootId;
 use crate::core::reading::{Flags, Origin, Quality, Series, Stamp, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
-use crate::link::{MAX_PAYLOAD_BYTES, Protocol};
+use crate::link::{Login, MAX_PAYLOAD_BYTES, Protocol};
 
 fn sent(entry: Entry) -> (String, bool, String, String) {
     let settings = Settings {
         gateway: "gw".into(),
         host: String::new(),
         port: 1883,
-        tls: false,
         protocol: Protocol::V5,
         client_id: String::new(),
-        username: None,
-        password_file: None,
-        ca_file: None,
-        cert_file: None,
-        key_file: None,
+        login: Login::default(),
         keep_alive: Duration::from_secs(30),
         inflight_max: 1,
         max_payload: MAX_PAYLOAD_BYTES,
         topic: topic::Template::parse("t").unwrap(),
         backfill_topic: None,
         batch_format: BatchFormat::Json,
-        time_floor_s: 0,
     };
     let Message { topic, payload, is_retained, key, .. } =
         Message::new(&settings, Lane::Live, &PublishBody::Entry(entry));

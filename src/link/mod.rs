@@ -23,7 +23,6 @@
 //! - The driver never blocks: commands have room for more than the in-flight
 //!   bound, so `try_send` does. The adapter may wait for the driver.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -33,14 +32,17 @@ use crate::core::id::UplinkId;
 use crate::core::seam::{LinkCommand, LinkEvent};
 use crate::wire::topic::Template;
 
-use self::error::Failure;
-
 mod adapter;
 mod error;
+mod login;
 mod message;
 mod password;
 mod rumqtt;
 mod tls;
+
+pub(crate) use self::error::Failure;
+pub use self::login::Login;
+pub(crate) use self::login::Secrets;
 
 /// Default of [`Settings::max_payload`].
 pub const MAX_PAYLOAD_BYTES: u64 = 128 * 1024;
@@ -58,24 +60,12 @@ pub struct Settings {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// TLS; then [`Settings::ca_file`] is required.
-    pub tls: bool,
     /// The MQTT version.
     pub protocol: Protocol,
     /// The MQTT client identifier.
     pub client_id: String,
-    /// User name, if the broker wants one.
-    pub username: Option<String>,
-    /// The password: the file's content without its last line break. Read at
-    /// each attempt.
-    pub password_file: Option<PathBuf>,
-    /// PEM certificates of the CAs that may vouch for the broker. Read at each
-    /// attempt.
-    pub ca_file: Option<PathBuf>,
-    /// PEM certificate chain of this client. Read at each attempt.
-    pub cert_file: Option<PathBuf>,
-    /// PEM private key of this client; refused when others may read it.
-    pub key_file: Option<PathBuf>,
+    /// Who this client is, and whom it trusts.
+    pub login: Login,
     /// Seconds between two signs of life, taken as 5 to 65,535 s.
     pub keep_alive: Duration,
     /// Publishes without PUBACK, at most: 1 to
@@ -90,9 +80,6 @@ pub struct Settings {
     pub backfill_topic: Option<Template>,
     /// What batches look like.
     pub batch_format: BatchFormat,
-    /// Certificates are judged with this as the least "now", in seconds since
-    /// 1970: the build date, for a gateway that woke up in 1970.
-    pub time_floor_s: u64,
 }
 
 /// What a batch of readings looks like.

@@ -6,17 +6,15 @@
 //! in the order of the requests; a packet identifier is free again with its
 //! PUBACK; events that came before an error are still in `state.events`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rumqttc::tokio_rustls::rustls::ClientConfig;
 use rumqttc::v5::mqttbytes::QoS as QosV5;
 use rumqttc::v5::mqttbytes::v5 as packet5;
 use rumqttc::{NetworkOptions, Outgoing, QoS, TlsConfiguration, Transport, v5};
 
 use super::error::Failure;
 use super::message::Message;
-use super::{Protocol, ROOM, Settings};
+use super::{Protocol, ROOM, Secrets, Settings};
 use crate::core::seam::Lane;
 
 /// For the TCP and TLS handshakes and CONNACK together.
@@ -34,13 +32,6 @@ const PACKET_IDS_MIN: usize = 1_024;
 
 /// The longer of the two names.
 const LANE_BYTES_MAX: usize = Lane::Backfill.as_str().len();
-
-/// What is read from files for one connection.
-#[derive(Debug, Default)]
-pub(super) struct Secrets {
-    pub(super) password: Option<String>,
-    pub(super) tls: Option<Arc<ClientConfig>>,
-}
 
 /// Where publishes go.
 pub(super) enum Client {
@@ -118,7 +109,7 @@ fn options_v4(settings: &Settings, secrets: Secrets) -> rumqttc::MqttOptions {
         QoS::AtLeastOnce,
         will.is_retained,
     ));
-    if let Some((username, password)) = login(settings, secrets.password) {
+    if let Some((username, password)) = secrets.login {
         options.set_credentials(username, password);
     }
     if let Some(tls) = secrets.tls {
@@ -147,7 +138,7 @@ fn options_v5(settings: &Settings, secrets: Secrets) -> v5::MqttOptions {
         will.is_retained,
         None,
     ));
-    if let Some((username, password)) = login(settings, secrets.password) {
+    if let Some((username, password)) = secrets.login {
         options.set_credentials(username, password);
     }
     if let Some(tls) = secrets.tls {
@@ -164,14 +155,6 @@ fn keep_alive(settings: &Settings) -> Duration {
 fn packet_ids(settings: &Settings) -> u16 {
     let wanted = (2 * settings.inflight_max + ROOM).max(PACKET_IDS_MIN);
     u16::try_from(wanted).unwrap_or(u16::MAX - 1)
-}
-
-/// rumqttc sends no field that is empty.
-fn login(settings: &Settings, password: Option<String>) -> Option<(String, String)> {
-    if settings.username.is_none() && password.is_none() {
-        return None;
-    }
-    Some((settings.username.clone().unwrap_or_default(), password.unwrap_or_default()))
 }
 
 impl Client {

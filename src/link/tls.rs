@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::Settings;
+use super::Login;
 use super::error::Failure;
 use crate::core::seam::DownCause;
 
@@ -22,8 +22,8 @@ use crate::core::seam::DownCause;
 const SYSTEMD_CREDENTIALS: &str = "/run/credentials";
 
 /// The client side of TLS as the files have it now.
-pub(super) async fn load(settings: &Settings) -> Result<Arc<ClientConfig>, Failure> {
-    let Some(ca_file) = &settings.ca_file else {
+pub(super) async fn load(login: &Login) -> Result<Arc<ClientConfig>, Failure> {
+    let Some(ca_file) = &login.ca_file else {
         return Err(failure("mqtts needs ca_file: the certificate of the broker's CA".into()));
     };
     let mut roots = RootCertStore::empty();
@@ -31,14 +31,14 @@ pub(super) async fn load(settings: &Settings) -> Result<Arc<ClientConfig>, Failu
     if added == 0 {
         return Err(failure(format!("ca_file {}: no usable CA certificate", ca_file.display())));
     }
-    let identity = match (&settings.cert_file, &settings.key_file) {
+    let identity = match (&login.cert_file, &login.key_file) {
         (None, None) => None,
         (Some(cert_file), Some(key_file)) => {
             Some((certificates("cert_file", cert_file).await?, private_key(key_file).await?))
         }
         _ => return Err(failure("cert_file and key_file go together".into())),
     };
-    let clock = FlooredClock { floor: UnixTime::since_unix_epoch(floor(settings)) };
+    let clock = FlooredClock { floor: UnixTime::since_unix_epoch(floor(login)) };
     let builder =
         ClientConfig::builder_with_details(Arc::new(ring::default_provider()), Arc::new(clock))
             .with_safe_default_protocol_versions()
@@ -53,8 +53,8 @@ pub(super) async fn load(settings: &Settings) -> Result<Arc<ClientConfig>, Failu
     Ok(Arc::new(config))
 }
 
-fn floor(settings: &Settings) -> std::time::Duration {
-    std::time::Duration::from_secs(settings.time_floor_s)
+fn floor(login: &Login) -> std::time::Duration {
+    std::time::Duration::from_secs(login.time_floor_s)
 }
 
 /// A gateway that wakes up in 1970 must still reach its broker. The floor lets

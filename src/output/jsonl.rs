@@ -68,7 +68,7 @@ pub(super) async fn run(path: PathBuf, queue: Arc<Queue>, counts: Arc<Counts>) {
     let mut writer = Writer::new(path);
     let mut pauses = Pauses::default();
     while let Some(items) = queue.take(BATCH_MAX).await {
-        items.iter().for_each(|item| writer.lines.extend_from_slice(&item.line));
+        items.iter().for_each(|item| writer.lines.extend_from_slice(item.line()));
         loop {
             // The disk may take its time; this is not the place to wait for it.
             let written = tokio::task::spawn_blocking(move || {

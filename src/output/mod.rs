@@ -1,9 +1,9 @@
-//! On site: results of windows for consumers beside the gateway, whatever the
-//! uplink does.
+//! On site: results of windows, and readings in order, for consumers beside the
+//! gateway, whatever the uplink does.
 //!
-//! An output is fed with committed results only, so that nobody acts on a number
+//! An output is fed with what is committed only, so that nobody acts on a number
 //! that a power cut takes back. It is a copy: when its file, client or broker
-//! does not keep up, the oldest waiting results are dropped and counted, and
+//! does not keep up, the oldest that wait are dropped and counted, and
 //! neither journal nor uplink notice. What must arrive goes up.
 //!
 //! ```text
@@ -18,7 +18,7 @@ mod socket;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -26,11 +26,17 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use self::queue::Queue;
+use crate::core::limits::HELD_READINGS_MAX;
+use crate::core::order::OrderedReading;
 use crate::core::window::WindowResult;
+use crate::link::Login;
 use crate::wire::json;
 
 /// Results that wait for one output; beyond, the oldest go.
 pub const QUEUE_MAX: usize = 4_096;
+/// The same for an output that gets ordered readings: all that is held may be let
+/// out at once, when a source falls silent that the others waited for.
+pub const ORDERED_QUEUE_MAX: usize = QUEUE_MAX + HELD_READINGS_MAX;
 /// How long an output may take to write what waits when the agent stops.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 /// The pause after a first failure; it doubles with each further one,
@@ -47,6 +53,8 @@ pub struct OutputSettings {
     pub kind: OutputKind,
     /// Which windows, by name; empty: all.
     pub windows: Vec<Arc<str>>,
+    /// The order of the readings that go there, by name, if any do.
+    pub order: Option<Arc<str>>,
 }
 
 /// Kinds of outputs.
@@ -76,7 +84,7 @@ pub enum SocketAddress {
     Unix(PathBuf),
 }
 
-/// A broker on site. Plain MQTT 3.1.1: it is on this machine or the next.
+/// A broker on site, over MQTT 3.1.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MqttSettings {
     /// Host name or address.
@@ -85,31 +93,53 @@ pub struct MqttSettings {
     pub port: u16,
     /// MQTT client identifier; must differ from the uplink's at the same broker.
     pub client_id: String,
-    /// User name and password, if the broker wants them.
-    pub login: Option<(String, String)>,
+    /// Who we are to it, and whom we trust.
+    pub login: Login,
 }
 
-/// A committed result with its JSON, made once for all outputs.
+/// Something committed, for all outputs that want it.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// The result.
-    pub result: Arc<WindowResult>,
-    /// Its JSON line, with the line break.
-    pub line: Arc<Vec<u8>>,
+    gateway: Arc<str>,
+    content: Content,
+    /// Written when the first output needs it, once for all.
+    line: Arc<OnceLock<Vec<u8>>>,
+}
+
+/// What outputs get.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A result.
+    Result(Arc<WindowResult>),
+    /// A reading in its place.
+    Ordered(OrderedReading),
 }
 
 impl Item {
-    /// Writes the JSON of a result.
-    pub fn new(gateway: &str, result: Arc<WindowResult>) -> Self {
-        let mut line = Vec::with_capacity(768);
-        json::window_result(gateway, &result, &mut line);
-        line.push(b'\n');
-        Self { result, line: Arc::new(line) }
+    /// For this gateway's outputs.
+    pub fn new(gateway: &Arc<str>, content: Content) -> Self {
+        Self { gateway: Arc::clone(gateway), content, line: Arc::default() }
+    }
+
+    /// Its JSON line, with the line break.
+    fn line(&self) -> &[u8] {
+        self.line.get_or_init(|| {
+            let mut line = Vec::with_capacity(768);
+            match &self.content {
+                Content::Result(result) => json::window_result(&self.gateway, result, &mut line),
+                Content::Ordered(OrderedReading { record, place, .. }) => {
+                    json::ordered_reading(&self.gateway, record, *place, &mut line);
+                }
+            }
+            line.push(b'\n');
+            line
+        })
     }
 
     /// The JSON object without the line break.
     fn object(&self) -> &[u8] {
-        self.line.strip_suffix(b"\n").unwrap_or(&self.line)
+        let line = self.line();
+        line.strip_suffix(b"\n").unwrap_or(line)
     }
 }
 
@@ -189,6 +219,7 @@ impl Pauses {
 #[derive(Debug)]
 pub struct OutputHandle {
     windows: Vec<Arc<str>>,
+    order: Option<Arc<str>>,
     queue: Arc<Queue>,
     counts: Arc<Counts>,
     bound: watch::Receiver<Option<SocketAddr>>,
@@ -196,10 +227,15 @@ pub struct OutputHandle {
 }
 
 impl OutputHandle {
-    /// Hands in a committed result. Never blocks; one of a window that is not
-    /// chosen is passed over.
+    /// Hands in something committed. Never blocks; what was not asked for is passed
+    /// over.
     pub fn offer(&self, item: &Item) {
-        let is_chosen = self.windows.is_empty() || self.windows.contains(&item.result.window);
+        let is_chosen = match &item.content {
+            Content::Result(result) => {
+                self.windows.is_empty() || self.windows.contains(&result.window)
+            }
+            Content::Ordered(reading) => self.order.as_ref() == Some(&reading.order),
+        };
         if is_chosen {
             self.queue.push(item.clone());
         }
@@ -243,7 +279,8 @@ impl Drop for OutputHandle {
 /// Starts an output. It never fails for good: what cannot be written, bound or
 /// reached is tried again, with growing pauses of up to 30 s.
 pub fn spawn(settings: OutputSettings) -> OutputHandle {
-    let queue = Arc::new(Queue::new(QUEUE_MAX));
+    let limit = if settings.order.is_some() { ORDERED_QUEUE_MAX } else { QUEUE_MAX };
+    let queue = Arc::new(Queue::new(limit));
     let counts = Arc::new(Counts::default());
     let (announce, bound) = watch::channel(None);
     let (inbox, shared) = (Arc::clone(&queue), Arc::clone(&counts));
@@ -255,7 +292,8 @@ pub fn spawn(settings: OutputSettings) -> OutputHandle {
         }
         OutputKind::Mqtt(broker) => tokio::spawn(mqtt::run(gateway, broker, inbox, shared)),
     };
-    OutputHandle { windows: settings.windows, queue, counts, bound, task }
+    let OutputSettings { windows, order, .. } = settings;
+    OutputHandle { windows, order, queue, counts, bound, task }
 }
 
 #[cfg(test)]

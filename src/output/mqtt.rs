@@ -1,5 +1,6 @@
 //! The newest result of each series, retained at a broker on site:
-//! `tidegate/{gateway}/windows/{window}/{entity}/{property}`, QoS 1.
+//! `tidegate/{gateway}/windows/{window}/{entity}/{property}`, QoS 1; and readings in
+//! order, each of them, not retained: `tidegate/{gateway}/ordered/{source}`.
 //!
 //! A consumer that subscribes gets the newest state at once and every change from
 //! then on. Between broker and agent only the newest result of a topic waits; one
@@ -12,12 +13,14 @@ use std::time::Duration;
 
 use rumqttc::{
     AsyncClient, Event, EventLoop, MqttOptions, NetworkOptions, Outgoing, Packet, QoS, Request,
+    TlsConfiguration, Transport,
 };
 use tokio::sync::Notify;
 
 use super::queue::Queue;
-use super::{Counts, Item, MqttSettings, Pauses};
+use super::{Content, Counts, Item, MqttSettings, Pauses};
 use crate::core::window::Latest;
+use crate::link::{Failure, Login, Secrets};
 use crate::wire::topic;
 
 /// Series whose newest result is known.
@@ -42,6 +45,10 @@ struct Waiting {
     retained: BTreeMap<String, Vec<u8>>,
     /// Revisions of older windows: not retained.
     revisions: VecDeque<Message>,
+    /// Ordered readings: not retained, and none takes another's place.
+    readings: VecDeque<Message>,
+    /// How the topics of readings begin.
+    of_readings: String,
 }
 
 /// One publish.
@@ -54,18 +61,33 @@ struct Message {
 impl Waiting {
     fn new(gateway: Arc<str>) -> Self {
         Self {
+            of_readings: topic::ordered(&gateway, ""),
             gateway,
             latest: Latest::new(SERIES_MAX),
             order: VecDeque::new(),
             retained: BTreeMap::new(),
             revisions: VecDeque::new(),
+            readings: VecDeque::new(),
         }
+    }
+
+    /// Whether more may be taken in: readings wait in the queue, which is bounded.
+    fn has_room(&self) -> bool {
+        self.readings.len() < BATCH_MAX
     }
 
     /// Takes one in; how many were dropped for it. One that is overtaken by a
     /// newer of its topic is not dropped: it has done its duty unsaid.
     fn add(&mut self, item: &Item) -> u64 {
-        let result = &item.result;
+        let result = match &item.content {
+            Content::Result(result) => result,
+            Content::Ordered(reading) => {
+                let topic = topic::ordered(&self.gateway, reading.record.source.as_str());
+                let payload = item.object().to_vec();
+                self.readings.push_back(Message { topic, payload, is_retained: false });
+                return 0;
+            }
+        };
         let series = &result.series;
         let topic = topic::latest(&self.gateway, &result.window, &series.entity, &series.property);
         let payload = item.object().to_vec();
@@ -89,7 +111,7 @@ impl Waiting {
         if let Some(message) = self.revisions.pop_front() {
             return Some(message);
         }
-        let topic = self.order.pop_front()?;
+        let Some(topic) = self.order.pop_front() else { return self.readings.pop_front() };
         let payload = self.retained.remove(&topic)?;
         Some(Message { topic, payload, is_retained: true })
     }
@@ -97,7 +119,9 @@ impl Waiting {
     /// It was not sent after all. A newer one of its topic that waits makes it
     /// needless.
     fn put_back(&mut self, message: Message) {
-        if !message.is_retained {
+        if message.topic.starts_with(&self.of_readings) {
+            self.readings.push_front(message);
+        } else if !message.is_retained {
             self.revisions.push_front(message);
         } else if !self.retained.contains_key(&message.topic) {
             self.order.push_front(message.topic.clone());
@@ -106,7 +130,7 @@ impl Waiting {
     }
 
     fn is_empty(&self) -> bool {
-        self.order.is_empty() && self.revisions.is_empty()
+        self.order.is_empty() && self.revisions.is_empty() && self.readings.is_empty()
     }
 }
 
@@ -134,9 +158,6 @@ pub(super) async fn run(
     let what = format!("mqtt {}:{}", broker.host, broker.port);
     let mut options = MqttOptions::new(&broker.client_id, &broker.host, broker.port);
     options.set_keep_alive(KEEP_ALIVE).set_max_packet_size(PACKET_BYTES_MAX, PACKET_BYTES_MAX);
-    if let Some((username, password)) = &broker.login {
-        options.set_credentials(username, password);
-    }
     let (client, mut events) = AsyncClient::new(options, REQUESTS_MAX);
     let mut network = NetworkOptions::new();
     network.set_connection_timeout(CONNECT_TIMEOUT_S);
@@ -146,7 +167,7 @@ pub(super) async fn run(
     // half done.
     tokio::join!(
         publish(Waiting::new(gateway), &client, &queue, &between),
-        turn(events, &what, &counts, &between),
+        turn(events, &broker.login, &what, &counts, &between),
     );
 }
 
@@ -155,7 +176,7 @@ async fn publish(mut waiting: Waiting, client: &AsyncClient, queue: &Queue, betw
     let mut is_open = true;
     loop {
         tokio::select! {
-            items = queue.take(BATCH_MAX), if is_open => match items {
+            items = queue.take(BATCH_MAX), if is_open && waiting.has_room() => match items {
                 Some(items) => {
                     let dropped = items.iter().map(|item| waiting.add(item)).sum();
                     queue.count_dropped(dropped);
@@ -184,9 +205,28 @@ async fn publish(mut waiting: Waiting, client: &AsyncClient, queue: &Queue, betw
 /// Turns rumqttc's event loop until it has said goodbye. rumqttc forgets what a
 /// broker did not acknowledge when that broker knows no session, so it is taken
 /// back and sent again, unless something newer has come.
-async fn turn(mut events: EventLoop, what: &str, counts: &Counts, between: &Between) {
+async fn turn(
+    mut events: EventLoop,
+    login: &Login,
+    what: &str,
+    counts: &Counts,
+    between: &Between,
+) {
     let mut pauses = Pauses::default();
+    let mut is_prepared = false;
     loop {
+        while !is_prepared {
+            match login.read().await {
+                Ok(secrets) => {
+                    prepare(&mut events, secrets);
+                    is_prepared = true;
+                }
+                Err(failure) => {
+                    counts.failed(what, &failure.reason);
+                    tokio::time::sleep(pauses.next()).await;
+                }
+            }
+        }
         match events.poll().await {
             Ok(Event::Outgoing(Outgoing::Disconnect)) => return,
             Ok(Event::Incoming(Packet::ConnAck(_))) => {
@@ -206,7 +246,8 @@ async fn turn(mut events: EventLoop, what: &str, counts: &Counts, between: &Betw
                     _ => None,
                 });
                 between.returned().extend(unsent);
-                counts.failed(what, &error);
+                is_prepared = false;
+                counts.failed(what, &Failure::from(error).reason);
                 tokio::time::sleep(pauses.next()).await;
             }
         }
@@ -214,9 +255,20 @@ async fn turn(mut events: EventLoop, what: &str, counts: &Counts, between: &Betw
     }
 }
 
+/// Files may have changed since the last attempt.
+fn prepare(events: &mut EventLoop, secrets: Secrets) {
+    if let Some((username, password)) = secrets.login {
+        events.mqtt_options.set_credentials(username, password);
+    }
+    if let Some(tls) = secrets.tls {
+        let tls = TlsConfiguration::Rustls(tls);
+        events.mqtt_options.set_transport(Transport::tls_with_config(tls));
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::output_tests::result;
+    use super::super::output_tests::{item_of, result};
     use super::*;
 
     fn said(waiting: &mut Waiting) -> Vec<(String, u64, bool)> {
@@ -229,7 +281,7 @@ mod tests {
     }
 
     fn add(waiting: &mut Waiting, entity: &str, seq: u64, end_s: i64) -> u64 {
-        waiting.add(&Item::new("gw", Arc::new(result(entity, seq, end_s))))
+        waiting.add(&item_of(result(entity, seq, end_s)))
     }
 
     #[test]

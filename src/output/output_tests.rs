@@ -31,12 +31,16 @@ pub(super) fn result(entity: &str, seq: u64, end_s: i64) -> WindowResult {
     }
 }
 
+pub(super) fn item_of(result: WindowResult) -> Item {
+    Item::new(&"gw".into(), Content::Result(Arc::new(result)))
+}
+
 fn item(seq: u64) -> Item {
-    Item::new("gw", Arc::new(result("e", seq, 10)))
+    item_of(result("e", seq, 10))
 }
 
 fn settings(kind: OutputKind) -> OutputSettings {
-    OutputSettings { gateway: "gw".into(), kind, windows: Vec::new() }
+    OutputSettings { gateway: "gw".into(), kind, windows: Vec::new(), order: None }
 }
 
 fn seqs(lines: &[u8]) -> Vec<u64> {
@@ -66,7 +70,7 @@ async fn a_file_gets_a_line_for_each_result_of_its_windows() {
     let handle = spawn(OutputSettings { windows: vec!["w".into()], ..settings(kind) });
     (1..=600).for_each(|seq| handle.offer(&item(seq)));
     let other = WindowResult { window: "other".into(), ..result("e", 9, 10) };
-    handle.offer(&Item::new("gw", Arc::new(other)));
+    handle.offer(&item_of(other));
     handle.stop().await;
     assert_eq!(seqs(&std::fs::read(path).unwrap()), (1..=600).collect::<Vec<_>>());
 }
@@ -212,14 +216,14 @@ async fn a_broker_on_site_keeps_the_newest_result_of_each_series() {
         host: "127.0.0.1".into(),
         port,
         client_id: "on-site".into(),
-        login: None,
+        login: Login::default(),
     })));
-    handle.offer(&Item::new("gw", Arc::new(result("a", 1, 10))));
+    handle.offer(&item_of(result("a", 1, 10)));
     // The first connection is cut with the publish unacknowledged.
     until(&handle, |facts| facts.failures > 0).await;
-    handle.offer(&Item::new("gw", Arc::new(result("b", 2, 20))));
+    handle.offer(&item_of(result("b", 2, 20)));
     until(&handle, |facts| facts.written == 2 && facts.failing.is_none()).await;
-    handle.offer(&Item::new("gw", Arc::new(result("b", 3, 10))));
+    handle.offer(&item_of(result("b", 3, 10)));
     until(&handle, |facts| facts.written == 3).await;
     handle.stop().await;
     let (lost, got) = broker.await.unwrap();

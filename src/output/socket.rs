@@ -1,8 +1,8 @@
 //! A listening socket whose clients get JSON lines.
 //!
-//! Each client has a short queue of its own. One that does not read is cut off
-//! when it is full: it can connect again, and knows by the gap in `seq` what it
-//! missed. Nothing that clients send is looked at; one that closes its side is
+//! Each client has a short queue of its own. One that takes nothing for a while
+//! when that is full is cut off: it can connect again, and knows by the gap in
+//! `seq` what it missed. Nothing that clients send is looked at; one that closes its side is
 //! taken to have left.
 
 use std::io;
@@ -25,6 +25,9 @@ use super::{Counts, Item, Pauses, SocketAddress};
 const CLIENTS_MAX: usize = 32;
 /// Results that wait for one client.
 const CLIENT_QUEUE_MAX: usize = 512;
+/// How long one whose queue is full may keep the others waiting, before it is cut
+/// off. Much may come at once: that is not its fault.
+const CLIENT_PATIENCE: Duration = Duration::from_millis(500);
 /// Results taken from the queue at once.
 const BATCH_MAX: usize = 256;
 /// Pause after a failed accept, which is mostly a lack of file descriptors.
@@ -35,7 +38,7 @@ type Clients = Vec<Client>;
 
 /// One connected client: its queue, and the way to end its task.
 struct Client {
-    lines: mpsc::Sender<Arc<Vec<u8>>>,
+    lines: mpsc::Sender<Item>,
     task: AbortHandle,
 }
 
@@ -107,7 +110,7 @@ pub(super) async fn run(
     loop {
         tokio::select! {
             items = queue.take(BATCH_MAX) => match items {
-                Some(items) => hand_out(&items, &mut clients, &counts),
+                Some(items) => hand_out(&items, &mut clients, &counts).await,
                 None => break,
             },
             accepted = listener.accept(), if clients.len() < CLIENTS_MAX => match accepted {
@@ -160,17 +163,20 @@ async fn bound(
     }
 }
 
-fn hand_out(items: &[Item], clients: &mut Clients, counts: &Counts) {
+async fn hand_out(items: &[Item], clients: &mut Clients, counts: &Counts) {
     for item in items {
-        clients.retain(|client| match client.lines.try_send(Arc::clone(&item.line)) {
-            Ok(()) => true,
-            Err(mpsc::error::TrySendError::Full(_)) => {
+        let mut gone = Vec::new();
+        for (at, client) in clients.iter().enumerate() {
+            let sent = client.lines.send_timeout(item.clone(), CLIENT_PATIENCE).await;
+            if let Err(mpsc::error::SendTimeoutError::Timeout(_)) = &sent {
                 counts.slow_clients.fetch_add(1, Ordering::Relaxed);
                 client.task.abort();
-                false
             }
-            Err(mpsc::error::TrySendError::Closed(_)) => false,
-        });
+            if sent.is_err() {
+                gone.push(at);
+            }
+        }
+        gone.into_iter().rev().for_each(|at| drop(clients.remove(at)));
         if !clients.is_empty() {
             counts.wrote(1);
         }
@@ -178,13 +184,13 @@ fn hand_out(items: &[Item], clients: &mut Clients, counts: &Counts) {
 }
 
 /// Writes lines until the client leaves or nothing more comes.
-async fn serve((mut read, mut write): Halves, mut lines: mpsc::Receiver<Arc<Vec<u8>>>) {
+async fn serve((mut read, mut write): Halves, mut lines: mpsc::Receiver<Item>) {
     let mut ignored = [0; 256];
     loop {
         tokio::select! {
             line = lines.recv() => {
                 let Some(line) = line else { break };
-                if write.write_all(&line).await.is_err() {
+                if write.write_all(line.line()).await.is_err() {
                     break;
                 }
             }

@@ -43,6 +43,8 @@ fn settings() -> Settings {
             ..UplinkSettings::named("main")
         }],
         windows: Vec::new(),
+        orders: Vec::new(),
+        checkpoint_interval: Span::from_secs(30),
         clock: ClockSettings { hold_unsynchronized: Span::from_secs(0), ..ClockSettings::DEFAULT },
         sources: BTreeMap::from([(SourceId::new("press"), SourceSettings::DEFAULT)]),
     }

@@ -1,12 +1,13 @@
-//! On site: results that are durable go to whoever looks, without the uplink.
+//! On site: what is durable goes to whoever looks, without the uplink.
 
 use std::sync::Arc;
 
+use super::wiring;
 use crate::config::{self, Config};
 use crate::core::seam::Shown;
 use crate::http::stream::Results;
 use crate::output::{
-    self, Item, MqttSettings, OutputHandle, OutputKind, OutputSettings, SocketAddress,
+    self, Content, Item, MqttSettings, OutputHandle, OutputKind, OutputSettings, SocketAddress,
 };
 
 /// Everybody on site who is shown results.
@@ -31,18 +32,21 @@ impl Site {
         Self { gateway: gateway.into(), results, outputs: Vec::new() }
     }
 
-    /// Shows one result, or one reading that was too late.
+    /// Shows a result, or a reading that was too late or whose turn has come.
     pub fn show(&self, shown: Shown) {
         match shown {
             Shown::Late(late) => self.results.late(late),
             Shown::Result(result) => {
-                if !self.outputs.is_empty() {
-                    let item = Item::new(&self.gateway, Arc::clone(&result));
-                    self.outputs.iter().for_each(|output| output.offer(&item));
-                }
+                self.offer(Content::Result(Arc::clone(&result)));
                 self.results.push(result);
             }
+            Shown::Ordered(reading) => self.offer(Content::Ordered(reading)),
         }
+    }
+
+    fn offer(&self, content: Content) {
+        let item = Item::new(&self.gateway, content);
+        self.outputs.iter().for_each(|output| output.offer(&item));
     }
 
     /// Writes what waits and ends the outputs.
@@ -62,13 +66,14 @@ fn settings(gateway: &Arc<str>, number: usize, output: &config::Output) -> Outpu
                 config::Address::Unix(path) => SocketAddress::Unix(path.clone()),
             },
         },
-        config::OutputKind::Mqtt { url } => OutputKind::Mqtt(MqttSettings {
+        config::OutputKind::Mqtt { url, login } => OutputKind::Mqtt(MqttSettings {
             host: url.host.clone(),
             port: url.port,
             client_id: format!("tidegate-{gateway}-site-{number}"),
-            login: None,
+            login: wiring::login(url, login),
         }),
     };
     let windows = output.windows.iter().map(|window| window.as_str().into()).collect();
-    OutputSettings { gateway: Arc::clone(gateway), kind, windows }
+    let order = output.ordered.as_ref().map(|_| output.order_name().into());
+    OutputSettings { gateway: Arc::clone(gateway), kind, windows, order }
 }

@@ -102,6 +102,14 @@ impl Telemetry {
                 let window = window.as_deref().unwrap_or("all");
                 warn!(window, reason, "windows do not go on exactly where they were");
             }
+            Notice::HeldReadingsGone { output, readings } => {
+                warn!(
+                    %output,
+                    readings,
+                    "readings held for an output before the restart do not come there: evicted \
+                     while the disk was full, or of a source it has no more"
+                );
+            }
             Notice::ReplayDiffers { differences } => {
                 error!(differences, "a replay of the journal came to other results: please report");
             }

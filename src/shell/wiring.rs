@@ -102,17 +102,12 @@ fn link_settings_of(
         gateway: config.gateway.id.clone(),
         host: uplink.url.host.clone(),
         port: uplink.url.port,
-        tls: uplink.url.is_tls,
         protocol: match uplink.protocol {
             config::Protocol::V311 => link::Protocol::V311,
             config::Protocol::V5 => link::Protocol::V5,
         },
         client_id: uplink.client_id.clone(),
-        username: uplink.username.clone(),
-        password_file: uplink.password_file.clone(),
-        ca_file: uplink.ca_file.clone(),
-        cert_file: uplink.cert_file.clone(),
-        key_file: uplink.key_file.clone(),
+        login: login(&uplink.url, &uplink.login),
         keep_alive: uplink.keep_alive,
         inflight_max: uplink.inflight_max,
         max_payload: uplink.max_payload,
@@ -122,6 +117,18 @@ fn link_settings_of(
             config::UplinkFormat::Json | config::UplinkFormat::JsonBatch => BatchFormat::Json,
             config::UplinkFormat::PostcardBatch => BatchFormat::Postcard,
         },
-        time_floor_s: NOT_BEFORE_S,
     })
+}
+
+/// Who we are to the broker of that URL.
+pub(super) fn login(url: &config::MqttUrl, login: &config::Login) -> link::Login {
+    link::Login {
+        tls: url.is_tls,
+        username: login.username.clone(),
+        password_file: login.password_file.clone(),
+        ca_file: login.ca_file.clone(),
+        cert_file: login.cert_file.clone(),
+        key_file: login.key_file.clone(),
+        time_floor_s: NOT_BEFORE_S,
+    }
 }

@@ -13,6 +13,7 @@ use std::io::Write as _;
 pub use self::window::{late_reading, window_result};
 use super::time;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockState, Correction};
+use crate::core::order::Place;
 use crate::core::reading::{Flags, GapRecord, Origin, Quality, Record, Stamp, Value};
 use crate::core::seam::{Frontier, LinkStatus};
 
@@ -35,6 +36,18 @@ pub fn batch(gateway: &str, records: &[Record], out: &mut Vec<u8>) {
         out.push(b'}');
     }
     out.extend_from_slice(b"]}");
+}
+
+/// Appends a reading for an output that wants them in order: as it goes up, with
+/// `"late":true` or `"early":true` where its place is not kept.
+pub fn ordered_reading(gateway: &str, record: &Record, place: Place, out: &mut Vec<u8>) {
+    reading_open(gateway, record, out);
+    match place {
+        Place::InOrder => {}
+        Place::Late => out.extend_from_slice(br#","late":true"#),
+        Place::Early => out.extend_from_slice(br#","early":true"#),
+    }
+    out.push(b'}');
 }
 
 /// A reading without its last brace.

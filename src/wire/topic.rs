@@ -152,6 +152,11 @@ pub fn latest(gateway: &str, window: &str, entity: &str, property: &str) -> Stri
     topic
 }
 
+/// Where the readings of a source go in the order of event time, on site.
+pub fn ordered(gateway: &str, source: &str) -> String {
+    format!("tidegate/{gateway}/ordered/{source}")
+}
+
 /// Where the readings go that came too late for a window.
 pub fn late(gateway: &str, window: &str) -> String {
     of_source(gateway, "late", window)

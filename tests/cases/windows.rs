@@ -1,6 +1,7 @@
 //! W-01 to W-11: the windows of the real binary, from JSON lines to what the
 //! broker gets.
 
+mod ordered;
 mod repeats;
 mod restart;
 
@@ -10,9 +11,13 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
+use tidegate::core::seam::Checkpointed;
+use tidegate::core::window::checkpoint::Checkpoint;
+use tidegate::store::checkpoint;
 
 use crate::agent::Plant;
 use crate::support::broker::Log;
+use crate::support::process;
 use crate::support::script::Script;
 use crate::support::shim::{FakeClock, VOUCHED, showing};
 
@@ -34,6 +39,23 @@ async fn plant(sources: &[&str], time: &str, windows: &str) -> Plant {
     plant.configure(windows);
     plant.run();
     plant
+}
+
+/// Checkpoints of windows and orders as often as may be.
+fn checkpoint_often(plant: &Plant) {
+    let text = std::fs::read_to_string(&plant.config).unwrap();
+    let text = text.replace("[journal]\n", "[journal]\ncheckpoint_interval = \"100ms\"\n");
+    std::fs::write(&plant.config, text).unwrap();
+}
+
+/// Waits for a checkpoint that covers so many entries of the journal.
+fn wait_for_checkpoint(plant: &Plant, entries: usize) {
+    let data_dir = plant.folder().join("data");
+    process::wait("a checkpoint covers them", || {
+        let bytes = checkpoint::read(&data_dir, Checkpointed::Windows).unwrap();
+        let known = bytes.map(|bytes| Checkpoint::decode(&bytes).unwrap());
+        known.is_some_and(|known| known.through.0 >= entries as u64)
+    });
 }
 
 /// A line of the property `n`.

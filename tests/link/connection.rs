@@ -47,8 +47,8 @@ async fn the_password_file_is_read_at_each_attempt() {
     for protocol in BOTH {
         let broker = ScriptedBroker::start(Script::default()).await;
         let mut settings = settings(broker.port(), protocol);
-        settings.username = Some("gw-07".into());
-        settings.password_file = Some(file.clone());
+        settings.login.username = Some("gw-07".into());
+        settings.login.password_file = Some(file.clone());
         let mut link = Link::spawn(settings);
         for (content, password) in [("s3cret \n", "s3cret "), ("other\r\n", "other"), ("p", "p")] {
             fs::write(&file, content).unwrap();

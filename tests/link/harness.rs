@@ -12,7 +12,7 @@ use tidegate::core::seam::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
 };
 use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
-use tidegate::link::{self, BatchFormat, LinkHandle, Protocol, Settings};
+use tidegate::link::{self, BatchFormat, LinkHandle, Login, Protocol, Settings};
 use tidegate::wire::topic::Template;
 use tokio::sync::mpsc;
 
@@ -26,21 +26,15 @@ pub(crate) fn settings(port: u16, protocol: Protocol) -> Settings {
         gateway: "gw-07".into(),
         host: "127.0.0.1".into(),
         port,
-        tls: false,
         protocol,
         client_id: "tidegate-gw-07".into(),
-        username: None,
-        password_file: None,
-        ca_file: None,
-        cert_file: None,
-        key_file: None,
+        login: Login::default(),
         keep_alive: Duration::from_secs(30),
         inflight_max: 100,
         max_payload: link::MAX_PAYLOAD_BYTES,
         topic: Template::parse("tidegate/{gateway}/readings/{source}").unwrap(),
         backfill_topic: None,
         batch_format: BatchFormat::Json,
-        time_floor_s: 0,
     }
 }
 
@@ -128,7 +122,7 @@ pub(crate) fn text(seq: u64, text: String) -> PublishBody {
     PublishBody::Entry(Entry::Reading(Record { value, ..record("press-line", seq) }))
 }
 
-fn record(source: &str, seq: u64) -> Record {
+pub(crate) fn record(source: &str, seq: u64) -> Record {
     Record {
         source: SourceId::new(source),
         epoch: EPOCH,

@@ -55,6 +55,8 @@ pub fn is_durable_before_publish(world: &World, entry: &Entry) {
 pub fn is_durable_before_shown(world: &World, shown: &OnSite) {
     let is_there = match shown {
         OnSite::Result(result) => world.disk.is_flushed(&Entry::Window((**result).clone())),
+        // It may have been held for longer than the uplink needed it.
+        OnSite::Ordered(reading) => world.disk.was_flushed(&reading.record),
         OnSite::Late(late) => world.disk.is_flushed(&Entry::Late((**late).clone())),
     };
     assert!(is_there, "shown on site before it was flushed: {shown:?}");

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate::core::id::{Offset, SegmentId, SourceId};
-use tidegate::core::reading::{Entry, Value};
+use tidegate::core::id::{Epoch, Offset, SegmentId, Seq, SourceId};
+use tidegate::core::reading::{Entry, Record, Value};
 use tidegate::core::seam::{
     Commit, Damage, DiskFacts, Fetch, Fetched, Meta, Missing, Recovered, SegmentInfo, SourceRange,
 };
@@ -28,6 +28,8 @@ struct Segment {
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     segments: Vec<Segment>,
+    /// Names of readings that were ever flushed.
+    named: BTreeSet<(SourceId, Epoch, Seq)>,
     meta: Option<Meta>,
     /// The windows' checkpoint.
     pub checkpoint: Option<Vec<u8>>,
@@ -69,6 +71,11 @@ impl Disk {
 
     pub fn is_flushed(&self, wanted: &Entry) -> bool {
         self.any(|entry| entry == wanted)
+    }
+
+    /// Whether it was flushed once, though its segment may be gone by now.
+    pub fn was_flushed(&self, record: &Record) -> bool {
+        self.named.contains(&(record.source.clone(), record.epoch, record.seq))
     }
 
     pub fn any(&self, is_wanted: impl Fn(&Entry) -> bool) -> bool {
@@ -173,6 +180,9 @@ impl Disk {
         let Some(active) = self.segments.last_mut() else { return };
         assert_eq!(active.info.next, commit.first, "a commit goes on where the journal ends");
         for entry in commit.entries.iter() {
+            if let Some(Record { source, epoch, seq, .. }) = entry.reading() {
+                self.named.insert((source.clone(), *epoch, *seq));
+            }
             note_contents(&mut active.info, entry);
             if let Some(Value::I64(n)) = entry.reading().map(|record| &record.value) {
                 self.flushed.insert((entry.source().clone(), *n));

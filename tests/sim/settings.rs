@@ -7,12 +7,15 @@ use tidegate::core::clock::ClockSettings;
 use tidegate::core::dedupe::{By, Rule};
 use tidegate::core::forward::{Batching, ForwardSettings, ShareSettings};
 use tidegate::core::id::SourceId;
+use tidegate::core::order::OrderSpec;
 use tidegate::core::settings::UplinkSettings;
 use tidegate::core::time::Span;
 use tidegate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
 
 use crate::source::REPEATING;
 use crate::world::{INFLIGHT_MAX, Scenario};
+
+const SOURCES: [&str; 3] = ["press", "oven", "pump"];
 
 pub fn settings(scenario: &Scenario) -> Settings {
     Settings {
@@ -37,7 +40,13 @@ pub fn settings(scenario: &Scenario) -> Settings {
             ..ClockSettings::DEFAULT
         },
         windows: windows(),
-        sources: ["press", "oven", "pump"].map(source_settings).into(),
+        orders: vec![Arc::new(OrderSpec {
+            name: "on site".into(),
+            sources: SOURCES.map(|name| (SourceId::new(name), Span::from_secs(3))).into(),
+            idle_after: Span::from_secs(5),
+        })],
+        checkpoint_interval: Span::from_secs(30),
+        sources: SOURCES.map(source_settings).into(),
     }
 }
 

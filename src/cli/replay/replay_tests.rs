@@ -244,3 +244,67 @@ fn what_cannot_be_tried_says_so() {
     assert_eq!(empty.exit, Exit::Io);
     assert!(empty.message.contains("trace.jsonl: line 1: "), "{}", empty.message);
 }
+
+/// Two files of the same ten minutes, of which the second has a pause.
+fn two_files(policy: &str) -> tempfile::TempDir {
+    let folder = folder(&lines(), &window(&format!("{TUMBLING}\n{policy}")));
+    let rest = |line: &&String| !line.contains("pump-0");
+    let other: Vec<String> = lines()[..300].iter().chain(&lines()[900..]).cloned().collect();
+    let other: Vec<String> = other.iter().filter(rest).cloned().collect();
+    std::fs::write(folder.path().join("other.jsonl"), other.join("\n")).unwrap();
+    folder
+}
+
+#[test]
+fn files_of_unequal_depth_are_read_side_by_side() {
+    let folder = two_files("late_policy = \"grace\"\nallowed_lateness = \"30s\"");
+    let other = folder.path().join("other.jsonl");
+    let run = |drift: &str| {
+        let more = format!("{} --shuffle 0s --duplicate 0% --runs 1 {drift}", other.display());
+        serde_json::json!(replayed(folder.path(), &more).0)["undisturbed"].clone()
+    };
+    // One after the other, the stream is at its end when the second file begins.
+    let late = |report: serde_json::Value| report["too_late"].as_u64().unwrap();
+    assert!(late(run("")) > 300);
+    assert_eq!(late(run("--max-drift none")), late(run("")));
+    assert_eq!(late(run("--max-drift 30s")), 0);
+    assert_eq!(late(run("--max-drift 0s")), 0);
+}
+
+#[test]
+fn alignment_keeps_the_order_of_each_source_and_the_drift() {
+    let folder = two_files("");
+    let other = folder.path().join("other.jsonl");
+    let more = format!("{} --max-drift 5s", other.display());
+    let args = args(folder.path(), &more);
+    let trace = load(&args, &Config::load(&args.window).unwrap()).unwrap();
+    let order: Vec<usize> = (0..trace.readings.len()).collect();
+    let aligned = align::align(&trace.readings, &order, Span::from_secs(5));
+    let mut sorted = aligned.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, order);
+    let of = |name: &str| {
+        let is_of = |place: &&usize| trace.readings[**place].input.source.as_str() == name;
+        aligned.iter().filter(is_of).copied().collect::<Vec<_>>()
+    };
+    let (first, second) = (of("trace"), of("other"));
+    assert!(first.is_sorted() && second.is_sorted());
+    // Each reading comes before the other source is more than the drift beyond it.
+    let mut newest = 0;
+    for place in &aligned {
+        let at = trace.readings[*place].input.sample.at.unix_ns();
+        assert!(at >= newest - 5_000_000_000, "{at} after {newest}");
+        newest = newest.max(at);
+    }
+    assert!(aligned[..40].contains(&second[0]), "it is read beside the first");
+}
+
+#[test]
+fn a_drift_is_a_duration_or_none() {
+    let refused = |written: &str| {
+        let line = ["replay", "t", "--max-drift", written];
+        Line::try_parse_from(line).map(|_| ()).unwrap_err().to_string()
+    };
+    assert!(refused("soon").contains("--max-drift"));
+    assert!(refused("400d").contains("more than 365 days"));
+}

@@ -3,6 +3,7 @@
 
 use super::windows::Expected;
 use super::*;
+use crate::core::order::OrderedReading;
 use crate::core::reading::Record;
 use crate::core::seam::{Fetched, Shown};
 use crate::core::window::entry::may_enter;
@@ -44,6 +45,9 @@ impl Agent {
         let limit = self.source_settings(&record.source).future_limit;
         let floor_ns = self.settings.clock.floor_ns;
         let moves = self.windows.horizon.moves_watermark(&record.stamp, limit, floor_ns);
+        if moves {
+            self.windows.orders.heard(&record.source, now);
+        }
         self.windows.offer(record, moves, now)
     }
 
@@ -118,22 +122,40 @@ impl Agent {
             let outputs = self.windows.fall_silent(&marks);
             self.tell(now, outputs, None);
         }
+        for mark in self.windows.orders.take_silent(now) {
+            self.pending.push(Entry::Idle(mark), now.mono);
+        }
     }
 
     /// A part of the journal, for the windows.
     pub(super) fn replayed(&mut self, now: &Now, fetched: Fetched, effects: &mut Vec<Effect>) {
         // Evicted, or damaged: what is computed from the rest may differ.
         let first = fetched.entries.first().map_or(fetched.next, |(offset, _)| *offset);
-        let is_torn = first > fetched.from || !fetched.damaged.is_empty();
+        let is_gone = first > fetched.from && !self.windows.has_seen(first);
+        let is_torn = is_gone || !fetched.damaged.is_empty();
         if is_torn && !self.windows.is_torn {
             self.windows.is_torn = true;
             let reason = "a part of the journal that they rest on is gone".to_owned();
             effects.push(Effect::Notice(Notice::WindowsRestarted { window: None, reason }));
         }
-        for (_, entry) in &fetched.entries {
-            self.replay(now, entry);
+        let mut ordered = Vec::new();
+        for (offset, entry) in &fetched.entries {
+            let has_seen = self.windows.has_seen(*offset);
+            let orders = &mut self.windows.orders;
+            if has_seen {
+                orders.refill(&self.settings.clock, *offset, entry);
+            } else {
+                orders.feed(&self.settings, *offset, entry, &mut ordered);
+                self.replay(now, entry);
+            }
         }
-        if !self.windows.advance(fetched.next) {
+        let is_over = self.windows.advance(fetched.next);
+        if is_over {
+            self.windows.orders.settle(&mut ordered);
+            self.windows.orders.end_refill(effects);
+        }
+        show_ordered(&mut ordered, effects);
+        if !is_over {
             return;
         }
         let together = self.windows.gathered();
@@ -167,9 +189,12 @@ impl Agent {
         }
     }
 
-    /// Results that are durable now are shown on site.
-    pub(super) fn show(&self, entries: &[Entry], effects: &mut Vec<Effect>) {
-        for entry in entries {
+    /// What is durable now is shown on site: readings whose turn has come, results.
+    pub(super) fn show(&mut self, first: Offset, entries: &[Entry], effects: &mut Vec<Effect>) {
+        let mut ordered = Vec::new();
+        for (offset, entry) in (first.0..).map(Offset).zip(entries) {
+            self.windows.orders.feed(&self.settings, offset, entry, &mut ordered);
+            show_ordered(&mut ordered, effects);
             match entry {
                 Entry::Window(result) => {
                     effects.push(Effect::Show(Shown::Result(Arc::new(result.clone()))));
@@ -180,6 +205,8 @@ impl Agent {
                 _ => {}
             }
         }
+        self.windows.orders.settle(&mut ordered);
+        show_ordered(&mut ordered, effects);
     }
 
     /// Whether the uplink never gets an entry: it is for this gateway alone.
@@ -190,4 +217,8 @@ impl Agent {
             other => other.is_internal(),
         }
     }
+}
+
+fn show_ordered(ordered: &mut Vec<OrderedReading>, effects: &mut Vec<Effect>) {
+    effects.extend(ordered.drain(..).map(|reading| Effect::Show(Shown::Ordered(reading))));
 }

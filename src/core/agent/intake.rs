@@ -190,7 +190,8 @@ impl Agent {
     fn meta(&mut self, now: &Now) -> Meta {
         let done = self.done_everywhere();
         let frontier = Offset(done.frontier());
-        let kept_from = frontier.min(self.windows.covered()).min(self.repeats.covered());
+        let is_short = self.buffer.admission() != Admission::Open;
+        let kept_from = frontier.min(self.windows.covered(is_short)).min(self.repeats.covered());
         self.start = self.start.max(self.buffer.trim_to(kept_from));
         let mut meta = Meta {
             start: self.start,
@@ -221,12 +222,12 @@ impl Agent {
         self.durable = done.commit.first.plus(entries.len() as u64);
         self.books.committed(&done.commit.meta);
         self.timing.committed(&done.commit.meta);
+        self.show(done.commit.first, entries, effects);
         if let Some(checkpoint) = self.windows.committed(id) {
             let bytes = Arc::new(checkpoint.encode());
             effects.push(Effect::Checkpoint(Checkpointed::Windows, bytes));
         }
         self.write_dedupe(id, effects);
-        self.show(entries, effects);
         let event_times =
             entries.iter().filter_map(|entry| Some(entry.reading()?.stamp.event_time));
         if let Some(earliest) = event_times.min() {

@@ -37,6 +37,7 @@ impl Agent {
             uplinks: self.uplinks.iter().map(|uplink| self.uplink_status(uplink, now)).collect(),
             accept_rate: self.accept_rate.per_second(now.mono),
             windows: self.windows.status(),
+            orders: self.windows.orders.status(),
         }
     }
 

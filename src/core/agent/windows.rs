@@ -13,6 +13,7 @@ use slot::{Heard, Slot};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::ordering::Orders;
 use super::*;
 use crate::core::id::CommitId;
 use crate::core::lateness::LatenessBook;
@@ -25,23 +26,30 @@ use crate::core::window::entry::Horizon;
 use crate::core::window::operator::{Firing, Operator, Output};
 use crate::core::window::{LatePolicy, LateReading, ResultStatus, WindowResult, WindowSpec};
 
-/// Between two checkpoints.
-const CHECKPOINT_INTERVAL: Span = Span::from_secs(30);
 /// Between two checkpoints of measured lateness, where there is no window.
 const LATENESS_INTERVAL: Span = Span::from_secs(600);
 /// Between two checkpoints while the disk is full.
 const HURRIED_INTERVAL: Span = Span::from_secs(1);
 
+/// What is covered where nothing is computed.
+const NOTHING_NEEDED: (Offset, Offset) = (Offset(u64::MAX), Offset(u64::MAX));
+
 /// All windows of this gateway.
 #[derive(Debug)]
 pub(super) struct Windows {
     slots: Vec<Slot>,
+    /// The orders of outputs: they share the checkpoint and the replay.
+    pub(super) orders: Orders,
     replay: Option<Replay>,
-    /// A durable checkpoint has everything below: it need not be replayed.
-    covered: Offset,
+    /// The windows have seen what lies below.
+    through: Offset,
+    /// Below, a durable checkpoint has everything that windows need, and
+    /// everything that orders need.
+    covered: (Offset, Offset),
+    checkpoint_interval: Span,
     /// A checkpoint that waits for its commit, and one that is being written.
     staged: Option<(CommitId, Checkpoint)>,
-    writing: Option<Offset>,
+    writing: Option<(Offset, Offset)>,
     next_checkpoint: MonoTime,
     is_changed: bool,
     /// Retimed readings that have been given to the windows, and all before them
@@ -111,8 +119,10 @@ impl Windows {
         let horizon = known.as_ref().map_or(Horizon::default(), |known| known.horizon);
         let known = known.filter(|known| known.through <= next);
         let through = known.as_ref().map_or(next, |known| known.through);
+        let from = known.as_ref().map_or(next, Checkpoint::needs_from);
         let mut states: BTreeMap<String, WindowState> = BTreeMap::new();
-        for state in known.into_iter().flat_map(|known| known.windows) {
+        let (windows, held) = known.map(|known| (known.windows, known.orders)).unwrap_or_default();
+        for state in windows {
             states.insert(state.name.clone(), state);
         }
         let slots = settings.windows.iter().map(|spec| {
@@ -120,12 +130,16 @@ impl Windows {
             Slot::open(spec, state, settings, now, effects)
         });
         let slots: Vec<Slot> = slots.collect();
-        let is_alone = slots.is_empty();
-        let replay = Replay { next: through, end: next, is_fetching: false };
+        let orders = Orders::open(settings, held, horizon, now);
+        let is_alone = slots.is_empty() && orders.is_empty();
+        let replay = Replay { next: from, end: next, is_fetching: false };
         let windows = Self {
-            replay: (!slots.is_empty() && through < next).then_some(replay),
-            covered: if slots.is_empty() { Offset(u64::MAX) } else { through },
+            replay: (!is_alone && from < next).then_some(replay),
+            through,
+            covered: if is_alone { NOTHING_NEEDED } else { (through, from) },
+            checkpoint_interval: settings.checkpoint_interval,
             slots,
+            orders,
             staged: None,
             writing: None,
             next_checkpoint: now.mono,
@@ -139,9 +153,16 @@ impl Windows {
         (windows, lateness.unwrap_or_default())
     }
 
-    /// Entries below need not be kept for the windows.
-    pub(super) fn covered(&self) -> Offset {
-        self.covered
+    /// Entries below need not be kept. Where room is short, windows alone count:
+    /// outputs are copies, and what they hold must not fill the disk.
+    pub(super) fn covered(&self, is_short: bool) -> Offset {
+        let (windows, orders) = self.covered;
+        if is_short { windows } else { windows.min(orders) }
+    }
+
+    /// Whether the windows have seen that entry before the replay.
+    pub(super) fn has_seen(&self, offset: Offset) -> bool {
+        offset < self.through
     }
 
     /// Whether the journal is still being given to the windows.
@@ -163,6 +184,7 @@ impl Windows {
             return None;
         }
         let idle = self.slots.iter().filter_map(Slot::next_deadline).min();
+        let idle = idle.into_iter().chain(self.orders.next_deadline()).min();
         let checkpoint =
             Some(self.next_checkpoint).filter(|_| can_commit && self.is_checkpoint_wanted());
         idle.into_iter().chain(checkpoint).min()
@@ -216,17 +238,21 @@ impl Windows {
             clock: slot.clock.map(|c| (c.stamped.0, c.wall_less_up_ns, c.told.0)),
         });
         let (windows, lateness) = (windows.collect(), lateness.to_bytes());
-        self.staged =
-            Some((id, Checkpoint { through: end, windows, horizon: self.horizon, lateness }));
+        let (horizon, orders) = (self.horizon, Vec::new());
+        let checkpoint = Checkpoint { through: end, windows, horizon, lateness, orders };
+        self.staged = Some((id, checkpoint));
         self.is_changed = false;
-        let is_alone = self.slots.is_empty();
-        self.next_checkpoint = now + if is_alone { LATENESS_INTERVAL } else { CHECKPOINT_INTERVAL };
+        let is_alone = self.is_empty();
+        self.next_checkpoint =
+            now + if is_alone { LATENESS_INTERVAL } else { self.checkpoint_interval };
     }
 
-    /// That commit is durable: its checkpoint may be written.
+    /// That commit is durable, and the orders have got it: its checkpoint may be
+    /// written.
     pub(super) fn committed(&mut self, id: CommitId) -> Option<Checkpoint> {
-        let (_, checkpoint) = self.staged.take_if(|(staged, _)| *staged == id)?;
-        self.writing = Some(checkpoint.through);
+        let (_, mut checkpoint) = self.staged.take_if(|(staged, _)| *staged == id)?;
+        checkpoint.orders = self.orders.states();
+        self.writing = Some((checkpoint.through, checkpoint.needs_from()));
         Some(checkpoint)
     }
 
@@ -239,9 +265,9 @@ impl Windows {
 
     /// The store has written the checkpoint, or failed to.
     pub(super) fn written(&mut self, is_good: bool) {
-        if let Some(through) = self.writing.take() {
-            if is_good && !self.slots.is_empty() {
-                self.covered = through;
+        if let Some(covered) = self.writing.take() {
+            if is_good && !self.is_empty() {
+                self.covered = covered;
             }
             if !is_good {
                 self.is_changed = true;
@@ -249,8 +275,9 @@ impl Windows {
         }
     }
 
+    /// Whether nobody wants readings: no window, no order.
     pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.is_empty() && self.orders.is_empty()
     }
 
     pub(super) fn spec(&self, slot: usize) -> &WindowSpec {

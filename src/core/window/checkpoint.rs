@@ -7,9 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::entry::Horizon;
 use super::operator::OperatorState;
 use crate::core::id::Offset;
+use crate::core::order::OrderState;
 
-/// The form of the bytes; another one is not read.
-const FORM: u8 = 1;
+/// The form of the bytes; others are not read,
+const FORM: u8 = 2;
+/// but for this one, which knew no orders.
+const FORM_WITHOUT_ORDERS: u8 = 1;
 
 /// All windows as they were when the journal had come to `through`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,6 +25,8 @@ pub struct Checkpoint {
     pub horizon: Horizon,
     /// Measured lateness ([`crate::core::lateness`]), in its own form.
     pub lateness: Vec<u8>,
+    /// The orders of outputs.
+    pub orders: Vec<OrderState>,
 }
 
 /// One window.
@@ -51,6 +56,12 @@ impl fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 impl Checkpoint {
+    /// The first entry of the journal that is needed to go on from here.
+    pub fn needs_from(&self) -> Offset {
+        let held = self.orders.iter().filter_map(|order| order.from);
+        held.min().map_or(self.through, |from| from.min(self.through))
+    }
+
     /// As bytes. Empty if it cannot be encoded, which nothing in it brings about.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![FORM];
@@ -67,7 +78,37 @@ impl Checkpoint {
     pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
         match bytes.split_first() {
             Some((&FORM, body)) => postcard::from_bytes(body).map_err(|_| Unreadable),
+            Some((&FORM_WITHOUT_ORDERS, body)) => {
+                let no_orders = [0];
+                let body = [body, &no_orders].concat();
+                postcard::from_bytes(&body).map_err(|_| Unreadable)
+            }
             _ => Err(Unreadable),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_from_before_there_were_orders_is_read() {
+        let checkpoint = Checkpoint {
+            through: Offset(7),
+            windows: Vec::new(),
+            horizon: Horizon::default(),
+            lateness: vec![1, 2, 3],
+            orders: Vec::new(),
+        };
+        let mut old = checkpoint.encode();
+        old[0] = FORM_WITHOUT_ORDERS;
+        assert_eq!(old.pop(), Some(0), "no orders");
+        for bytes in [old, checkpoint.encode()] {
+            let known = Checkpoint::decode(&bytes).unwrap();
+            assert_eq!((known.through, known.needs_from()), (Offset(7), Offset(7)));
+            assert_eq!((known.lateness, known.orders.len()), (vec![1, 2, 3], 0));
+        }
+        assert!(Checkpoint::decode(&[FORM + 1, 0]).is_err());
     }
 }

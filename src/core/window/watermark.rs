@@ -64,7 +64,7 @@ impl Bounded {
     }
 
     /// From now on with another bound.
-    pub(super) fn set_bound(&mut self, bound: Span) {
+    pub fn set_bound(&mut self, bound: Span) {
         self.bound_ms = span_ms(bound);
     }
 

@@ -2,10 +2,10 @@
 //! they are shown on site.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::*;
 use crate::support::broker::SeenPublish;
-use crate::support::process;
 
 /// Revised for one minute after its end.
 fn revised() -> String {
@@ -58,12 +58,24 @@ fn timeless(seen: &BTreeMap<u64, Value>) -> Vec<Value> {
 /// Results, late readings and readings of a run that is interrupted after so
 /// many lines, in turn.
 async fn run(stops: &[usize], interrupt: impl Fn(&mut Plant)) -> [Vec<Value>; 3] {
-    let mut plant = plant(&["a"], FILE, &revised()).await;
+    let plant = plant(&["a"], FILE, &revised()).await;
+    run_in(plant, stops, |plant, lines| {
+        feed(plant, "a", lines);
+        interrupt(plant);
+    })
+    .await
+}
+
+/// The same in a plant that runs; `part` feeds the lines and interrupts it.
+async fn run_in(
+    mut plant: Plant,
+    stops: &[usize],
+    part: impl Fn(&mut Plant, &[String]),
+) -> [Vec<Value>; 3] {
     let lines = lines();
     let mut from = 0;
     for stop in stops {
-        feed(&plant, "a", &lines[from..*stop]);
-        interrupt(&mut plant);
+        part(&mut plant, &lines[from..*stop]);
         plant.run();
         from = *stop;
     }
@@ -96,6 +108,26 @@ async fn w_10_sigkill_in_the_middle_of_a_window_changes_nothing() {
     let whole = run(&[], |_| ()).await;
     check(&whole);
     let killed = run(&[30, 66, 81, 91, 141, 182], Plant::kill).await;
+    assert_eq!(killed, whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w_10_sigkill_after_periodic_checkpoints_changes_nothing() {
+    let whole = run(&[], |_| ()).await;
+    let mut plant = Plant::new(Script::default(), "", &[("a", FILE)]).await;
+    checkpoint_often(&plant);
+    plant.configure(&revised());
+    plant.run();
+    let fed = AtomicUsize::new(0);
+    // Each part begins and ends behind a checkpoint of its own.
+    let killed = run_in(plant, &[30, 66, 81, 91, 141, 182], |plant, lines| {
+        let (first, rest) = lines.split_at(lines.len() - 5);
+        feed(plant, "a", first);
+        wait_for_checkpoint(plant, fed.fetch_add(lines.len(), Relaxed) + first.len());
+        feed(plant, "a", rest);
+        plant.kill();
+    })
+    .await;
     assert_eq!(killed, whole);
 }
 

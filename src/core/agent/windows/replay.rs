@@ -72,6 +72,7 @@ impl Windows {
             }
             slot.last_heard = now;
         }
+        self.orders.wait_anew(now);
         left
     }
 }
