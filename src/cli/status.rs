@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
-use crate::http::status::Source;
+use crate::http::status::{Journal, Source};
 use crate::http::windows::Window;
 use crate::shell::Report;
 
@@ -65,6 +65,9 @@ fn text(report: &Report) -> String {
         "journal   {} readings, {} of {} bytes, {} segments, {} bytes free on disk",
         journal.readings, journal.bytes, journal.max_bytes, journal.segments, journal.free_bytes
     );
+    if let Some(lasts) = lasts(journal) {
+        let _ = writeln!(out, "          {lasts}");
+    }
     if let (Some(time), Some(age)) = (&journal.oldest_event_time, journal.oldest_age_s) {
         let _ = writeln!(out, "          oldest of {time}, {age:.0} s ago");
     }
@@ -80,6 +83,26 @@ fn text(report: &Report) -> String {
         let _ = writeln!(out, "window    {}", window(one));
     }
     out
+}
+
+/// What depth and room are in time.
+fn lasts(journal: &Journal) -> Option<String> {
+    let percent = (journal.fill * 100.0).floor();
+    let depth = journal.depth_s.map(|s| format!("{} of readings wait", hours(s)));
+    let room = journal.room_s.map(|s| format!("room for {} more", hours(s)));
+    let parts: Vec<String> = depth.into_iter().chain(room).collect();
+    let is_known = !parts.is_empty();
+    is_known.then(|| format!("{percent:.0} % full; at this rate {}", parts.join(", ")))
+}
+
+/// A length of time in the unit that people would use.
+fn hours(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.1} d", s / 86_400.0),
+    }
 }
 
 /// The books of a source of readings, or of a window's results.
@@ -148,6 +171,12 @@ mod tests {
         one.dedupe_forgotten = 5;
         let early = "(the horizon is not reached: 5 forgotten early)";
         assert_eq!(books(&one), format!("{sum}; 7 repeats dropped {early}; last 3 s ago"));
+    }
+
+    #[test]
+    fn lengths_have_the_unit_that_people_use() {
+        let said = [0.4, 119.0, 600.0, 36_000.0, 864_000.0].map(hours);
+        assert_eq!(said, ["0 s", "119 s", "10 min", "10.0 h", "10.0 d"]);
     }
 
     #[test]

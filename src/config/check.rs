@@ -22,6 +22,8 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// As people write it: a year has 365.25 days.
+const TEN_YEARS: Duration = Duration::from_secs(315_576_000);
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -143,6 +145,11 @@ fn journal(section: Section<'_>) -> Journal {
         max_bytes: section.read("max_bytes", GIB, value::size(MIB..=1024 * GIB)),
         reserve_free: section.read("reserve_free", 128 * MIB, value::size(0..=1024 * GIB)),
         when_full: section.read("when_full", WhenFull::DropOldest, value::one_of(&policies)),
+        max_age: section.read(
+            "max_age",
+            None,
+            value::or_none(value::duration(secs(60)..=TEN_YEARS)),
+        ),
         segment_bytes: section.read("segment_bytes", 16 * MIB, value::size(64 * KIB..=256 * MIB)),
     };
     if journal.max_bytes < 2 * journal.segment_bytes {

@@ -108,6 +108,9 @@ pub struct Journal {
     pub reserve_free: u64,
     /// What happens when either is reached.
     pub when_full: WhenFull,
+    /// Readings older than this by event time are given up, with gap records; 1 m
+    /// to 10 years. `None` keeps them.
+    pub max_age: Option<Duration>,
     /// Bytes of one segment.
     pub segment_bytes: u64,
 }
@@ -454,6 +457,7 @@ impl Config {
             quota_bytes: self.journal.max_bytes,
             reserve_bytes: self.journal.reserve_free,
             when_full: self.journal.when_full,
+            max_age: self.journal.max_age.map(Span::from_std),
             inflight_max: self.uplink.inflight_max,
             ack_timeout: Span::from_std(self.uplink.ack_timeout),
             backoff: (Span::from_std(reconnect_min), Span::from_std(reconnect_max)),

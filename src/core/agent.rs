@@ -8,6 +8,7 @@ use super::books::Books;
 use super::buffer::{Admission, Bounds, Buffer};
 use super::clock::{BootFacts, ClockModel};
 use super::connection::Connection;
+use super::expiry::Expiry;
 use super::forward::Forward;
 use super::id::{Epoch, Offset, PublishId, SourceId};
 use super::lateness::LatenessBook;
@@ -20,7 +21,7 @@ use super::seam::{
     Missing, Notice, Now, Outcome, Publish, PublishBody, Purpose, Recovered, StoreEvent,
 };
 use super::skew::SourceClock;
-use super::time::{MonoTime, Span};
+use super::time::{EventTime, MonoTime, Span};
 
 pub use super::settings::{
     OnAmbiguousTime, OnBadTime, OnNonexistentTime, Settings, SourceSettings, WhenFull,
@@ -54,6 +55,7 @@ pub struct Agent {
     books: Books,
     lateness: LatenessBook,
     buffer: Buffer,
+    expiry: Expiry,
     pending: Pending,
     forward: Forward,
     connection: Connection,
@@ -128,6 +130,7 @@ impl Agent {
             books: Books::open(&meta, epoch),
             lateness,
             buffer: Buffer::new(bounds, recovered.segments, recovered.disk, meta.start),
+            expiry: Expiry::new(settings.max_age, EventTime::from_unix_ns(settings.clock.floor_ns)),
             pending: Pending::new(recovered.next),
             forward: Forward::new(settings.inflight_max, done),
             connection: Connection::new(settings.backoff, now.mono),

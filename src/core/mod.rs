@@ -11,6 +11,7 @@ pub mod buffer;
 pub mod clock;
 pub mod connection;
 pub mod dedupe;
+pub mod expiry;
 pub mod forward;
 pub mod id;
 pub mod lateness;

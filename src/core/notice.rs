@@ -113,6 +113,20 @@ pub enum Notice {
         /// Why: which limit.
         limit: FullCause,
     },
+    /// Four fifths of the space are taken.
+    Filling {
+        /// Bytes taken.
+        used_bytes: u64,
+        /// Bytes that may be taken: the quota, or what the file system has.
+        capacity_bytes: u64,
+        /// Readings that wait.
+        backlog: u64,
+    },
+    /// Less than seven tenths of the space are taken again.
+    Emptied {
+        /// Bytes taken.
+        used_bytes: u64,
+    },
     /// There is room again.
     Room {
         /// Readings refused at the door meanwhile.

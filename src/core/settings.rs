@@ -23,6 +23,8 @@ pub struct Settings {
     pub reserve_bytes: u64,
     /// What happens when either is reached.
     pub when_full: WhenFull,
+    /// Readings older than this by event time are given up, with gap records.
+    pub max_age: Option<Span>,
     /// Publishes without PUBACK, at most.
     pub inflight_max: usize,
     /// How long a publish may wait for its PUBACK.

@@ -36,6 +36,7 @@ fn settings() -> Settings {
         quota_bytes: 1 << 30,
         reserve_bytes: 0,
         when_full: WhenFull::DropOldest,
+        max_age: None,
         inflight_max: 100,
         ack_timeout: Span::from_secs(60),
         backoff: (Span::from_millis(10), Span::from_secs(1)),

@@ -162,6 +162,8 @@ pub struct Shown {
     pub holdover: u64,
     /// Repeats dropped in the last life of runs that lost nothing.
     pub repeats: u64,
+    /// Readings given up for their age alone.
+    pub expired: u64,
 }
 
 impl Shown {
@@ -172,6 +174,7 @@ impl Shown {
             corrected: self.corrected + other.corrected,
             holdover: self.holdover + other.holdover,
             repeats: self.repeats + other.repeats,
+            expired: self.expired + other.expired,
         }
     }
 }
@@ -225,6 +228,12 @@ pub fn shown(world: &World) -> Shown {
         corrected: world.broker.received.corrections.len() as u64,
         holdover: count(&|record| record.stamp.state == ClockState::Holdover),
         repeats: books[&SourceId::new(REPEATING)].duplicates * u64::from(is_whole),
+        expired: match world.scenario.max_age_s {
+            Some(_) if world.scenario.quota_bytes > 1_000_000 => {
+                world.agent.source_books().values().map(|books| books.evicted).sum()
+            }
+            _ => 0,
+        },
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Scenario {
     pub seed: u64,
     pub when_full: WhenFull,
     pub quota_bytes: u64,
+    /// Older readings are given up, if anything is said.
+    pub max_age_s: Option<i64>,
     pub has_rot: bool,
     pub planted: Planted,
 }
@@ -441,6 +443,7 @@ fn settings(scenario: &Scenario) -> Settings {
         quota_bytes: scenario.quota_bytes,
         reserve_bytes: 0,
         when_full: scenario.when_full,
+        max_age: scenario.max_age_s.map(Span::from_secs),
         inflight_max: INFLIGHT_MAX,
         ack_timeout: Span::from_secs(5),
         backoff: (Span::from_millis(100), Span::from_secs(4)),

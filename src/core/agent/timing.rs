@@ -178,6 +178,12 @@ impl Timing {
         self.is_changed = true;
     }
 
+    /// Whether every reading in `[first, end)` happened when its own stamp says.
+    pub(super) fn is_as_stamped(&self, first: Offset, end: Offset) -> bool {
+        let overlaps = |seal: &Seal| seal.first < end && first < seal.end;
+        end <= self.sealed && !self.seals.iter().any(overlaps)
+    }
+
     fn forget_below(&mut self, frontier: Offset) {
         let before = self.seals.len();
         self.seals.retain(|seal| seal.end > frontier);
