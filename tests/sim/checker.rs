@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::core::clock::{ClockState, correct, seal};
 use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
-use tidegate::core::reading::{Entry, Origin, Record, Value};
+use tidegate::core::reading::{Entry, GapReason, GapRecord, Origin, Record, Value};
 
 use tidegate::core::seam::Shown as OnSite;
 use tidegate::core::window::{ResultStatus, WindowResult};
 
 use crate::broker::Received;
 use crate::source::REPEATING;
+use crate::clock::EPOCH_NS;
 use crate::world::{INFLIGHT_MAX, World};
 
 pub fn after_step(world: &World) {
@@ -56,6 +57,25 @@ pub fn is_durable_before_shown(world: &World, shown: &OnSite) {
         OnSite::Late(late) => world.disk.is_flushed(&Entry::Late((**late).clone())),
     };
     assert!(is_there, "shown on site before it was flushed: {shown:?}");
+}
+
+/// Whatever the wall clock did: what is given up for its age alone is that old in
+/// truth. Devices are heard up to five seconds late.
+pub fn is_old_enough(world: &World, gap: &GapRecord) {
+    const SLACK_NS: i64 = 6_000_000_000;
+    let is_for_age = gap.reason == GapReason::Evicted && world.scenario.quota_bytes > 1_000_000;
+    let (Some(max_age_s), true) = (world.scenario.max_age_s, is_for_age) else { return };
+    let now_ns = EPOCH_NS + world.now_us as i64 * 1_000;
+    let seqs = gap.first_seq..=gap.last_seq.unwrap_or(gap.first_seq);
+    world.disk.find(|_, entry| -> Option<()> {
+        let record = entry.reading().filter(|record| {
+            (&record.source, record.epoch) == (&gap.source, gap.epoch) && seqs.contains(&record.seq)
+        })?;
+        let key = (record.stamp.boot.0, record.stamp.uptime.ns());
+        let age_ns = now_ns - world.machine.arrivals[&key];
+        assert!(age_ns + SLACK_NS >= max_age_s * 1_000_000_000, "{age_ns} ns old: {record:#?}");
+        None
+    });
 }
 
 pub fn is_durable_before_receipt(world: &World, source: usize, numbers: &[i64]) {

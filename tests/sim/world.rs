@@ -270,6 +270,7 @@ impl World {
                 Effect::Notice(Notice::ReplayDiffers { differences }) => {
                     panic!("{differences} results differ after a replay");
                 }
+                Effect::Notice(Notice::Gap(gap)) => checker::is_old_enough(self, &gap),
                 Effect::Notice(_) => {}
             }
         }
