@@ -34,6 +34,7 @@ mod delivery;
 mod feeding;
 mod intake;
 mod repeats;
+mod release;
 mod report;
 mod space;
 mod timing;
@@ -169,6 +170,7 @@ impl Agent {
             Input::Clock(facts) => self.clock.sample(facts, now),
             Input::Vouched(vouch) => self.clock.vouch(vouch, now),
             Input::Readings(batch) => self.take_in(now, batch, effects),
+            Input::Release(release) => self.release(now, release, effects),
             Input::Store(event) => self.store_answered(now, event, effects),
             Input::Link(event) => self.link_reported(now, event, effects),
             Input::Disk(disk) => self.buffer.set_disk(disk),

@@ -162,6 +162,13 @@ pub enum Notice {
         /// How many of this kind in this batch.
         count: u64,
     },
+    /// An operator handed something in again out of the quarantine.
+    Released {
+        /// The source.
+        source: SourceId,
+        /// Readings of it.
+        count: u64,
+    },
     /// Ingest minus event time of one reading, for the histogram.
     Lag {
         /// The source.

@@ -11,6 +11,10 @@ use super::clock::{ClockFacts, ClockState, Vouch};
 use super::id::{CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
 use super::reading::{Arrival, Entry, GapReason, Reading, Refusal};
 use super::time::{EventTime, IngestTime, MonoTime, Uptime};
+use super::clock::{Boot, ClockFacts, ClockState, Seal, SentStretch, Vouch};
+use super::id::{BootId, CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
+use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Record, Refusal};
+use super::time::{EventTime, IngestTime, MonoTime, TimebaseId, Uptime};
 use super::window::{LateReading, WindowResult};
 
 mod meta;
@@ -53,6 +57,8 @@ impl Now {
 pub enum Input {
     /// A source hands in readings and refused inputs.
     Readings(Batch),
+    /// An operator hands something in again out of the quarantine.
+    Release(Release),
     /// The store answers.
     Store(StoreEvent),
     /// The uplink reports.
@@ -80,6 +86,31 @@ pub struct Batch {
     pub refused: Vec<Refusal>,
     /// To be answered once all of this is durable.
     pub receipt: Option<ReceiptId>,
+}
+
+/// What an operator hands in again out of the quarantine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Release {
+    /// Its source.
+    pub source: SourceId,
+    /// When it first came, by the clock of that moment.
+    pub came: IngestTime,
+    /// Now, taken at the door.
+    pub arrival: Arrival,
+    /// What it is.
+    pub released: Released,
+    /// To be answered once it is durable again, as a reading.
+    pub receipt: Option<ReceiptId>,
+}
+
+/// What was in the quarantine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Released {
+    /// A line, or a reading that was refused before it got a number: the readings
+    /// of it, by the parser as it is now.
+    Readings(Vec<Reading>),
+    /// A reading that no broker took, as it was journaled.
+    Record(Box<Record>),
 }
 
 /// What the store says.

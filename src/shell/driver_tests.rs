@@ -82,6 +82,7 @@ fn rig(data_dir: &Path) -> Rig {
         link,
         clock: mpsc::channel(1).1,
         requests: request_inbox,
+        releases: mpsc::channel(1).1,
         stop: stop_seen,
     };
     let outbox = Outbox {

@@ -117,6 +117,9 @@ impl Telemetry {
                     warn!(%source, kind, reason, count, unsaid, "inputs went to the quarantine");
                 }
             }
+            Notice::Released { source, count } => {
+                info!(%source, count, "an operator released readings from the quarantine");
+            }
             Notice::WindowsRestarted { window, reason } => {
                 let window = window.as_deref().unwrap_or("all");
                 warn!(window, reason, "windows do not go on exactly where they were");

@@ -87,7 +87,7 @@ impl Agent {
                 effects.push(Effect::Notice(Notice::SourceHeld { source, code, retry_in }));
             }
             Verdict::SetAside { offset, entry } => match entry {
-                Entry::Reading(record) => self.set_aside(now, &record, why, effects),
+                Entry::Reading(record) => self.set_aside(now, offset, record, why, effects),
                 Entry::Window(result) => {
                     self.is_through(now, offset, &Entry::Window(result.clone()));
                     self.write_off_refused(now, &Entry::Window(result), effects);
@@ -131,22 +131,31 @@ impl Agent {
         }
     }
 
-    fn set_aside(&mut self, now: &Now, record: &Record, why: &str, effects: &mut Vec<Effect>) {
-        let text = format!("{:?}", record.value);
-        let content: Vec<u8> = text.bytes().take(crate::core::limits::REFUSAL_BYTES_MAX).collect();
+    fn set_aside(
+        &mut self,
+        now: &Now,
+        offset: Offset,
+        mut record: Record,
+        why: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        // As it was sent, its time final.
+        self.timing.finish(offset, &mut record);
+        let source = record.source.clone();
         let refusal = Refusal {
-            source: record.source.clone(),
+            source: source.clone(),
             at: record.stamp.ingest_time,
             kind: "refused_by_broker",
             reason: format!(
                 "reading {} {} seq {} of epoch {} is not taken by the broker: {why}",
                 record.series.entity, record.series.property, record.seq, record.epoch
             ),
-            length: text.len() as u64,
-            content,
+            length: record.weight() as u64,
+            content: Vec::new(),
+            reading: Some(Box::new(record.clone())),
         };
-        self.quarantine(now, &record.source, vec![refusal], effects);
-        self.write_off_refused(now, &Entry::Reading(record.clone()), effects);
+        self.quarantine(now, &source, vec![refusal], effects);
+        self.write_off_refused(now, &Entry::Reading(record), effects);
     }
 
     pub(super) fn drive_link(&mut self, now: &Now, effects: &mut Vec<Effect>) {

@@ -124,6 +124,13 @@ impl Timing {
         false
     }
 
+    /// The same for one that is not sent any more, uncounted.
+    pub(super) fn finish(&self, offset: Offset, record: &mut Record) {
+        if seal::is_open(&record.stamp) {
+            record.stamp = self.timed(offset, record.stamp);
+        }
+    }
+
     fn timed(&self, offset: Offset, mut stamp: Stamp) -> Stamp {
         if let Some(seal) = self.seals.iter().find(|seal| seal.covers(offset)) {
             seal.apply_to(&mut stamp);

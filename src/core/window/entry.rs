@@ -12,6 +12,10 @@ use crate::core::time::Span;
 /// this programme was made (`floor_ns`, since the UNIX epoch) does not: it waits
 /// for a better one.
 pub fn may_enter(stamp: &Stamp, floor_ns: i64) -> bool {
+    // It has been there, under its first number.
+    if stamp.flags.has(Flags::RELEASED) {
+        return false;
+    }
     let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
     if is_device { is_plausible(stamp.flags) } else { stamp.event_time.unix_ns() >= floor_ns }
 }
