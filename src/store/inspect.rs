@@ -42,6 +42,8 @@ pub struct Numbering {
     pub epoch: String,
     /// The newest number.
     pub last: u64,
+    /// Every number up to here is with the broker or in a gap record.
+    pub through: u64,
 }
 
 impl Numbering {
@@ -70,6 +72,7 @@ impl Numbering {
             source: source.to_string(),
             epoch: epoch.to_string(),
             last: seq.0,
+            through: meta.handed.get(&(source, epoch)).map_or(0, |set| set.through.0),
         };
         given.map(numbering).collect()
     }

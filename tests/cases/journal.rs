@@ -140,3 +140,50 @@ async fn looking_disturbs_no_forwarding() {
     assert_eq!(sent, (1..=COUNT).collect::<Vec<_>>());
     assert_eq!(plant.broker.log().connects.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_holds_for_a_whole_consumer_and_finds_each_fault() {
+    const COUNT: u64 = 3_000;
+    let mut plant = with_backlog(COUNT).await;
+    let data = plant.folder().join("data");
+    let file = plant.folder().join("received").display().to_string();
+    let audit = |plant: &Plant, journal: &str, lines: &[String], more: &[&str]| {
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        let fixed = ["audit", "--journal", journal, "--received", &file];
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args([&fixed[..], more].concat())
+            .output()
+            .unwrap();
+        assert!(plant.folder().is_dir());
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let folder = data.display().to_string();
+    let (code, said) = audit(&plant, &folder, &[], &[]);
+    assert_eq!(code, Some(0), "all of it waits: {said}");
+    assert!(said.contains("3000 waiting, 0 holes"), "{said}");
+
+    plant.broker.refuse(false);
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    let log = plant.broker.log();
+    let messages = log.publishes.iter().filter(|seen| !seen.payload.is_empty());
+    let mut lines: Vec<String> = messages
+        .map(|seen| format!("{} {}", seen.topic, String::from_utf8_lossy(&seen.payload)))
+        .collect();
+    let socket = format!("unix:{folder}/control.sock");
+    for journal in [&folder, &socket] {
+        let (code, said) = audit(&plant, journal, &lines, &[]);
+        assert_eq!(code, Some(0), "{said}");
+    }
+    assert_eq!(plant.stop(), Some(0));
+    let at = lines.iter().position(|line| line.contains("\"seq\":1500,")).unwrap();
+    let line = lines.remove(at);
+    let (code, said) = audit(&plant, &folder, &lines, &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("1 holes") && said.contains("the first that is not there is 1500"),
+        "{said}"
+    );
+    lines.extend([line.clone(), line]);
+    assert_eq!(audit(&plant, &folder, &lines, &[]).0, Some(1));
+    assert_eq!(audit(&plant, &folder, &lines, &["--allow-repeats"]).0, Some(0));
+}
