@@ -34,3 +34,23 @@ pub(super) fn unpack(bytes: &[u8]) -> Option<Record> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::id::Seq;
+    use crate::core::reading::Value;
+    use crate::store::frame_tests::polled;
+
+    #[test]
+    fn a_reading_comes_back_whole_and_a_line_is_no_reading() {
+        let Some(Entry::Reading(small)) = polled(1).pop() else { panic!("no reading") };
+        let large =
+            Record { value: Value::Text("x".repeat(300_000).into()), seq: Seq(0), ..small.clone() };
+        for record in [small, large] {
+            assert_eq!(unpack(&pack(&record).unwrap()), Some(record));
+        }
+        assert_eq!(unpack(b"{\"entity\":\"e\"}"), None);
+        assert_eq!(unpack(b""), None);
+    }
+}

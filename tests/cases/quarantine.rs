@@ -1,6 +1,6 @@
 //! What was refused: listed, shown, handed in again, deleted.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use serde_json::Value;
 
@@ -161,4 +161,38 @@ async fn a_segment_that_was_set_aside_is_listed_and_only_deleted_by_its_name() {
     assert_eq!(plant.list(&[])["segments"].as_array().unwrap().len(), 1);
     plant.say(&["quarantine", "discard", "segment:000001"], 0);
     assert_eq!(plant.list(&[])["segments"], serde_json::json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_the_network_the_quarantine_is_told_and_cannot_be_changed() {
+    let mut plant = Plant::new(Script::default(), "", &[("in", "")]).await;
+    let port = crate::support::process::free_port();
+    plant.rewrite("listen = \"\"", &format!("listen = \"127.0.0.1:{port}\""));
+    plant.run();
+    let mut stream = plant.connect("in");
+    writeln!(stream, "nonsense").unwrap();
+    plant.list_of(1);
+    let ask = |request: &str| {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let told = ask("GET /api/v1/quarantine?source=in HTTP/1.0\r\nHost: t\r\n\r\n");
+    let (head, body) = told.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200"), "{head}");
+    assert_eq!(json(body), plant.list(&[]));
+    let wrong = ask("GET /api/v1/quarantine?sorce=in HTTP/1.0\r\nHost: t\r\n\r\n");
+    assert!(wrong.starts_with("HTTP/1.0 400"), "{wrong}");
+    for path in ["quarantine/discard", "quarantine/release", "quarantine/1", "journal/page"] {
+        let body = "{\"ids\":[\"1\"]}";
+        let answer = ask(&format!(
+            "POST /api/v1/{path} HTTP/1.0\r\nHost: t\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        assert!(answer.starts_with("HTTP/1.0 404"), "{path}: {answer}");
+    }
+    assert_eq!(plant.list(&[])["items"].as_array().unwrap().len(), 1);
 }

@@ -17,9 +17,10 @@
 
 use super::*;
 use crate::core::clock::{ClockSource, ClockState, seal};
-use crate::core::reading::{Flags, Origin, Reading, Record, Stamp};
+use crate::core::reading::{Arrival, Flags, Origin, Reading, Record, Stamp};
 use crate::core::seam::{Release, Released};
 use crate::core::stamp::{self, Verdict};
+use crate::core::time::IngestTime;
 
 impl Agent {
     pub(super) fn release(&mut self, now: &Now, release: Release, effects: &mut Vec<Effect>) {
@@ -35,42 +36,9 @@ impl Agent {
                 1
             }
             Released::Readings(readings) => {
-                let (clock, _) = self.clock.reading_at(&arrival, now);
-                let settings = SourceSettings {
-                    is_live: false,
-                    on_bad_time: kept(self.source_settings(&source).on_bad_time),
-                    on_ambiguous_time: OnAmbiguousTime::Earlier,
-                    on_nonexistent_time: OnNonexistentTime::Shift,
-                    ..self.source_settings(&source)
-                };
                 let count = readings.len() as u64;
                 for reading in readings {
-                    let mut fresh = SourceClock::default();
-                    let device = reading.device_time.filter(|_| settings.trusts_device);
-                    let stamped = stamp::stamp(&settings, &clock, &arrival, device, &mut fresh);
-                    let (Verdict::Stamp(mut stamp), Some(_)) = (stamped.verdict, device) else {
-                        let stamp = Stamp {
-                            event_time: came.as_event_time(),
-                            ingest_time: arrival.ingest,
-                            uptime: arrival.uptime,
-                            boot: clock.boot,
-                            origin: Origin::Bounded,
-                            clock: ClockSource::Unknown,
-                            state: ClockState::Unsynchronized,
-                            max_error: None,
-                            timebase: clock.timebase,
-                            first_event_time: reading.device_time.map(|device| device.at),
-                            utc_offset_s: None,
-                            flags: Flags::NONE,
-                        };
-                        self.journal_released(now, record(&source, reading, stamp));
-                        continue;
-                    };
-                    if stamp.origin == Origin::Substituted {
-                        // The gateway's time of now is not that of the event.
-                        stamp.event_time = came.as_event_time();
-                        (stamp.origin, stamp.max_error) = (Origin::Bounded, None);
-                    }
+                    let stamp = self.stamp_late(now, &source, (came, &arrival), &reading);
                     self.journal_released(now, record(&source, reading, stamp));
                 }
                 count
@@ -80,6 +48,50 @@ impl Agent {
             self.pending.owe(receipt, now.mono);
         }
         effects.push(Effect::Notice(Notice::Released { source, count }));
+    }
+
+    /// The stamp of a reading that was never journaled.
+    fn stamp_late(
+        &self,
+        now: &Now,
+        source: &SourceId,
+        (came, arrival): (IngestTime, &Arrival),
+        reading: &Reading,
+    ) -> Stamp {
+        let own = self.source_settings(source);
+        let settings = SourceSettings {
+            is_live: false,
+            on_bad_time: kept(own.on_bad_time),
+            on_ambiguous_time: OnAmbiguousTime::Earlier,
+            on_nonexistent_time: OnNonexistentTime::Shift,
+            ..own
+        };
+        let (clock, _) = self.clock.reading_at(arrival, now);
+        let trusted = reading.device_time.filter(|_| own.trusts_device);
+        if trusted.is_some() {
+            let mut fresh = SourceClock::default();
+            let stamped = stamp::stamp(&settings, &clock, arrival, trusted, &mut fresh);
+            // The gateway's time of now is not that of the event.
+            if let Verdict::Stamp(stamp) = stamped.verdict
+                && stamp.origin != Origin::Substituted
+            {
+                return stamp;
+            }
+        }
+        Stamp {
+            event_time: came.as_event_time(),
+            ingest_time: arrival.ingest,
+            uptime: arrival.uptime,
+            boot: clock.boot,
+            origin: Origin::Bounded,
+            clock: ClockSource::Unknown,
+            state: ClockState::Unsynchronized,
+            max_error: None,
+            timebase: clock.timebase,
+            first_event_time: reading.device_time.map(|device| device.at),
+            utc_offset_s: None,
+            flags: Flags::NONE,
+        }
     }
 
     /// As first said. A time that was open in an earlier boot can no more be found

@@ -122,4 +122,13 @@ mod tests {
         let restamped = Stamp { origin: Origin::Restamped, ..unset };
         assert!(horizon.moves_watermark(&restamped, LIMIT, FLOOR_NS));
     }
+
+    /// It has been counted under its first number.
+    #[test]
+    fn what_an_operator_released_enters_no_window_again() {
+        let first = stamp(UTC_NS / S, UTC_NS / S, 10, ClockState::Synchronized);
+        assert!(may_enter(&first, FLOOR_NS));
+        let again = Stamp { flags: first.flags.with(Flags::RELEASED), ..first };
+        assert!(!may_enter(&again, FLOOR_NS));
+    }
 }
