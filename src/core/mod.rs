@@ -22,6 +22,7 @@ pub mod pending;
 pub mod rangeset;
 pub mod rate;
 pub mod reading;
+pub mod release;
 pub mod seam;
 pub mod settings;
 pub mod skew;

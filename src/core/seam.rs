@@ -13,7 +13,7 @@ use super::reading::{Arrival, Entry, GapReason, Reading, Refusal};
 use super::time::{EventTime, IngestTime, MonoTime, Uptime};
 use super::clock::{Boot, ClockFacts, ClockState, Seal, SentStretch, Vouch};
 use super::id::{BootId, CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
-use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Record, Refusal};
+use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Refusal};
 use super::time::{EventTime, IngestTime, MonoTime, TimebaseId, Uptime};
 use super::window::{LateReading, WindowResult};
 
@@ -21,6 +21,7 @@ mod meta;
 
 pub use super::notice::{FullCause, Notice};
 pub use meta::{ClockLedger, Meta, SeqSet, SourceMeta};
+pub use super::release::{Release, Released};
 
 /// One look at the four clocks of the machine, taken once per turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,31 +87,6 @@ pub struct Batch {
     pub refused: Vec<Refusal>,
     /// To be answered once all of this is durable.
     pub receipt: Option<ReceiptId>,
-}
-
-/// What an operator hands in again out of the quarantine.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Release {
-    /// Its source.
-    pub source: SourceId,
-    /// When it first came, by the clock of that moment.
-    pub came: IngestTime,
-    /// Now, taken at the door.
-    pub arrival: Arrival,
-    /// What it is.
-    pub released: Released,
-    /// To be answered once it is durable again, as a reading.
-    pub receipt: Option<ReceiptId>,
-}
-
-/// What was in the quarantine.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Released {
-    /// A line, or a reading that was refused before it got a number: the readings
-    /// of it, by the parser as it is now.
-    Readings(Vec<Reading>),
-    /// A reading that no broker took, as it was journaled.
-    Record(Box<Record>),
 }
 
 /// What the store says.
