@@ -4,7 +4,7 @@
 //! Only the list of the quarantine is for everybody on this machine. What shows
 //! readings, and what changes something, is for the owner of the control socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
@@ -99,6 +98,18 @@ impl From<StoreError> for Trouble {
     }
 }
 
+/// One that was handed in.
+enum HandedIn {
+    /// Nothing more is to come of it.
+    Done(Done),
+    /// It waits for its commit.
+    Waits { number: u64, readings: u64, outcome: oneshot::Receiver<Outcome> },
+}
+
+fn stopping() -> Trouble {
+    Trouble(StatusCode::SERVICE_UNAVAILABLE, "the agent is stopping".into())
+}
+
 impl Desk {
     /// Asks the store, away from the runtime's threads.
     async fn ask<T: Send + 'static>(
@@ -112,24 +123,28 @@ impl Desk {
     }
 
     /// Hands one in again.
-    async fn release_one(&self, id: &str) -> Result<Done, Trouble> {
+    async fn hand_in(&self, id: &str) -> Result<HandedIn, Trouble> {
         if let Some(done) = quarantine::unreleasable(id, &self.data_dir) {
-            return Ok(done);
+            return Ok(HandedIn::Done(done));
         }
-        let Ok(number) = id.parse::<u64>() else { return Ok(quarantine::no_id(id)) };
+        let Ok(number) = id.parse::<u64>() else {
+            return Ok(HandedIn::Done(quarantine::no_id(id)));
+        };
         let kept = self.ask(move |store| store.refusals().show(number)).await??;
-        let Some((refused, content)) = kept else { return Ok(quarantine::absent(id)) };
-        let (released, readings) = match self.read(&refused, content) {
-            Ok(Released::Readings(readings)) => {
-                let count = readings.len() as u64;
-                (Released::Readings(readings), count)
-            }
-            Ok(record) => (record, 1),
+        let Some((refused, content)) = kept else {
+            return Ok(HandedIn::Done(quarantine::absent(id)));
+        };
+        let released = match self.read(&refused, content) {
+            Ok(released) => released,
             Err(fault) => {
                 let (kind, reason) = (fault.kind, fault.what.clone());
                 self.ask(move |store| store.refusals().restate(number, kind, &reason)).await??;
-                return Ok(Done::new(id, "refused", 0, fault.what));
+                return Ok(HandedIn::Done(Done::new(id, "refused", 0, fault.what)));
             }
+        };
+        let readings = match &released {
+            Released::Readings(readings) => readings.len() as u64,
+            Released::Record(_) => 1,
         };
         let release = Release {
             source: SourceId::new(&refused.source),
@@ -139,16 +154,24 @@ impl Desk {
             receipt: None,
         };
         let (receipt, outcome) = oneshot::channel();
-        let sent = self.releases.send(Returned { release, receipt }).await;
-        let outcome = if sent.is_ok() { outcome.await.ok() } else { None };
-        match outcome {
-            Some(Outcome::Durable) => {
+        self.releases.send(Returned { release, receipt }).await.map_err(|_| stopping())?;
+        Ok(HandedIn::Waits { number, readings, outcome })
+    }
+
+    /// What became of it.
+    async fn settle(&self, handed_in: HandedIn) -> Result<Done, Trouble> {
+        let (number, readings, outcome) = match handed_in {
+            HandedIn::Done(done) => return Ok(done),
+            HandedIn::Waits { number, readings, outcome } => (number, readings, outcome),
+        };
+        let id = number.to_string();
+        match outcome.await.map_err(|_| stopping())? {
+            Outcome::Durable => {
                 // Only now: before, a crash would have taken it.
                 self.ask(move |store| store.refusals().discard(number)).await??;
-                Ok(Done::new(id, "accepted", readings, ""))
+                Ok(Done::new(&id, "accepted", readings, ""))
             }
-            Some(Outcome::Full) => Ok(Done::new(id, "full", 0, "the buffer is full")),
-            None => Err(Trouble(StatusCode::SERVICE_UNAVAILABLE, "the agent is stopping".into())),
+            Outcome::Full => Ok(Done::new(&id, "full", 0, "the buffer is full")),
         }
     }
 
@@ -242,6 +265,11 @@ fn checked(chosen: Chosen) -> Result<Vec<String>, Trouble> {
         let what = format!("ids: {} at once; at most {CHOSEN_MAX}", chosen.ids.len());
         return Err(Trouble(StatusCode::BAD_REQUEST, what));
     }
+    let ids: BTreeSet<&str> = chosen.ids.iter().map(|id| id.trim_start_matches('0')).collect();
+    if ids.len() < chosen.ids.len() {
+        let what = "ids: one of them comes twice".to_owned();
+        return Err(Trouble(StatusCode::BAD_REQUEST, what));
+    }
     Ok(chosen.ids)
 }
 
@@ -250,8 +278,19 @@ async fn release(
     Json(chosen): Json<Chosen>,
 ) -> Result<Response, Trouble> {
     let ids = checked(chosen)?;
-    // Together: they share a commit.
-    let done = join_all(ids.iter().map(|id| desk.release_one(id))).await;
+    // In their order; they share a commit. What was handed in is settled whatever
+    // becomes of the others: it must not stay to be released again.
+    let mut handed_in = Vec::new();
+    for id in &ids {
+        handed_in.push(desk.hand_in(id).await);
+    }
+    let mut done = Vec::new();
+    for one in handed_in {
+        done.push(match one {
+            Ok(one) => desk.settle(one).await,
+            Err(trouble) => Err(trouble),
+        });
+    }
     let done: Vec<Done> = done.into_iter().collect::<Result<_, _>>()?;
     Ok(Json(done).into_response())
 }
