@@ -11,17 +11,13 @@ use super::clock::{ClockFacts, ClockState, Vouch};
 use super::id::{CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
 use super::reading::{Arrival, Entry, GapReason, Reading, Refusal};
 use super::time::{EventTime, IngestTime, MonoTime, Uptime};
-use super::clock::{Boot, ClockFacts, ClockState, Seal, SentStretch, Vouch};
-use super::id::{BootId, CommitId, Epoch, Offset, PublishId, ReceiptId, SegmentId, Seq, SourceId};
-use super::reading::{Arrival, Entry, GapReason, GapRecord, Reading, Refusal};
-use super::time::{EventTime, IngestTime, MonoTime, TimebaseId, Uptime};
 use super::window::{LateReading, WindowResult};
 
 mod meta;
 
 pub use super::notice::{FullCause, Notice};
-pub use meta::{ClockLedger, Meta, SeqSet, SourceMeta};
 pub use super::release::{Release, Released};
+pub use meta::{ClockLedger, Meta, SeqSet, SourceMeta};
 
 /// One look at the four clocks of the machine, taken once per turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -26,8 +26,6 @@ enum Request {
     Fetch(Fetch),
     Remove(SegmentId),
     Checkpoint(Checkpointed, Arc<Vec<u8>>),
-    Refused(usize, SyncSender<Result<Vec<Refused>, StoreError>>),
-    Checkpoint(Arc<Vec<u8>>),
     Ask(Question),
     Ping,
     Close,

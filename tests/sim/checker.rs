@@ -10,8 +10,8 @@ use tidegate::core::seam::Shown as OnSite;
 use tidegate::core::window::{ResultStatus, WindowResult};
 
 use crate::broker::Received;
-use crate::source::REPEATING;
 use crate::clock::EPOCH_NS;
+use crate::source::REPEATING;
 use crate::world::{INFLIGHT_MAX, World};
 
 pub fn after_step(world: &World) {

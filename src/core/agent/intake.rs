@@ -6,10 +6,8 @@ use crate::core::clock::seal;
 use crate::core::clock::{ClockSource, ClockState};
 use crate::core::id::BootId;
 use crate::core::id::CommitId;
-use crate::core::reading::{Origin, Reading, Record, Refusal, Stamp};
-use crate::core::seam::{Batch, Checkpointed};
 use crate::core::reading::{Arrival, Flags, Origin, Reading, Record, Refusal, Stamp};
-use crate::core::seam::Batch;
+use crate::core::seam::{Batch, Checkpointed};
 use crate::core::stamp::{self, Verdict};
 use crate::core::time::{EventTime, TimebaseId};
 use std::sync::Arc;
@@ -101,21 +99,9 @@ impl Agent {
         if !stamp::is_plausible(stamp.flags) {
             tally.implausible += 1;
         }
-        let seq = self.books.accept(source);
-        let record = Record {
-            source: source.clone(),
-            epoch: self.books.epoch(),
-            seq,
-            series: reading.series,
-            value: reading.value,
-            quality: reading.quality,
-            quality_detail: reading.quality_detail,
-            id: reading.id,
-            stamp,
-        };
-        self.remember(&record, effects);
         let (epoch, seq) = (self.books.epoch(), self.books.accept(source));
         let record = Record { epoch, seq, ..release::record(source, reading, stamp) };
+        self.remember(&record, effects);
         let is_open = seal::is_open(&record.stamp);
         // Before it is moved away; what the windows say follows it in the journal.
         let for_windows = (!self.windows.is_empty()).then(|| record.clone());
