@@ -11,7 +11,7 @@ fn tidegate(arguments: &[&str]) -> Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 17] = [
         &["run"],
         &["check"],
         &["status"],
@@ -23,6 +23,12 @@ fn every_command_has_help_with_an_example() {
         &["journal", "stats"],
         &["journal", "cat"],
         &["journal", "verify"],
+        &["journal", "export"],
+        &["quarantine", "list"],
+        &["quarantine", "show"],
+        &["quarantine", "release"],
+        &["quarantine", "discard"],
+        &["audit"],
     ];
     for command in commands {
         let output = tidegate(&[command, &["--help"]].concat());

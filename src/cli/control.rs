@@ -6,6 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::exit::Failure;
 use crate::http::api::VouchBody;
 pub(super) use crate::shell::Report;
@@ -14,8 +17,11 @@ use crate::shell::listen::SOCKET_NAME;
 /// The agent answers within two seconds or says that it cannot.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// An answer is some kilobytes; more than this is not ours.
-const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// What reads a whole segment, or waits for a commit, takes longer.
+const WORK_WITHIN: Duration = Duration::from_secs(120);
+
+/// No answer is longer.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What an agent can be asked here. Each is answered with its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +64,53 @@ pub(super) fn report(data_dir: &Path) -> Result<Report, Failure> {
 /// `NotFound` or `ConnectionRefused`: no agent runs. `PermissionDenied`: its
 /// socket is out of reach. Any other: it did not answer, or not well.
 pub(super) fn ask(data_dir: &Path, question: &Question) -> io::Result<Report> {
+    let answer = exchange(data_dir, &question.request()?, ANSWER_WITHIN)?;
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+/// What the agent on `data_dir` answers on a path.
+///
+/// # Errors
+/// As [`ask`]; `NotFound` also where the agent has nothing of that name.
+pub(super) fn get(data_dir: &Path, path: &str) -> io::Result<Vec<u8>> {
+    let request = format!("GET {path} HTTP/1.0\r\nHost: tidegate\r\nConnection: close\r\n\r\n");
+    exchange(data_dir, &request, WORK_WITHIN)
+}
+
+/// The same as a value.
+///
+/// # Errors
+/// As [`get`], and an answer that is not what was asked for.
+pub(super) fn get_json<T: DeserializeOwned>(data_dir: &Path, path: &str) -> io::Result<T> {
+    Ok(serde_json::from_slice(&get(data_dir, path)?)?)
+}
+
+/// What the agent on `data_dir` answers to a value.
+///
+/// # Errors
+/// As [`get_json`].
+pub(super) fn post_json<T: DeserializeOwned>(
+    data_dir: &Path,
+    path: &str,
+    value: &impl Serialize,
+) -> io::Result<T> {
+    let body = serde_json::to_string(value)?;
+    let request = format!(
+        "POST {path} HTTP/1.0\r\nHost: tidegate\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    Ok(serde_json::from_slice(&exchange(data_dir, &request, WORK_WITHIN)?)?)
+}
+
+fn exchange(data_dir: &Path, request: &str, within: Duration) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(data_dir.join(SOCKET_NAME))?;
-    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-    stream.set_write_timeout(Some(ANSWER_WITHIN))?;
-    stream.write_all(question.request()?.as_bytes())?;
+    stream.set_read_timeout(Some(within))?;
+    stream.set_write_timeout(Some(within))?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    Ok(serde_json::from_slice(&body(answer)?)?)
+    body(answer)
 }
 
 /// What to say about such an error.
@@ -76,16 +122,30 @@ pub(super) fn failure(data_dir: &Path, error: &io::Error) -> Failure {
 /// The body of an answer to an HTTP/1.0 request: all that follows the head.
 fn body(mut answer: Vec<u8>) -> io::Result<Vec<u8>> {
     const END_OF_HEAD: &[u8] = b"\r\n\r\n";
-    let wrong = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
+    let error = |kind, message: String| io::Error::new(kind, message);
+    let wrong = |message: String| error(io::ErrorKind::InvalidData, message);
     let end = answer.windows(END_OF_HEAD.len()).position(|window| window == END_OF_HEAD);
     let Some(end) = end else { return Err(wrong("the answer has no head".to_owned())) };
     let body = answer.split_off(end + END_OF_HEAD.len());
     let head = String::from_utf8_lossy(&answer);
     let line = head.lines().next().unwrap_or_default();
-    if line.split(' ').nth(1) == Some("200") {
-        return Ok(body);
+    let said = String::from_utf8_lossy(&body);
+    match line.split(' ').nth(1) {
+        Some("200") => {
+            let announced = head.lines().find_map(content_length);
+            if announced.is_some_and(|length| length != body.len()) {
+                return Err(error(io::ErrorKind::UnexpectedEof, "the answer breaks off".into()));
+            }
+            Ok(body)
+        }
+        Some("404") => Err(error(io::ErrorKind::NotFound, said.trim().to_owned())),
+        _ => Err(wrong(format!("{line}: {}", said.trim()))),
     }
-    Err(wrong(format!("{line}: {}", String::from_utf8_lossy(&body).trim())))
+}
+
+fn content_length(line: &str) -> Option<usize> {
+    let (name, value) = line.split_once(':')?;
+    name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
 }
 
 #[cfg(test)]
@@ -99,6 +159,10 @@ mod tests {
         let bad = b"HTTP/1.0 503 Service Unavailable\r\n\r\nthe agent does not answer\n".to_vec();
         let error = body(bad).unwrap_err().to_string();
         assert_eq!(error, "HTTP/1.0 503 Service Unavailable: the agent does not answer");
+        let absent = b"HTTP/1.0 404 Not Found\r\n\r\nthere is none\n".to_vec();
+        assert_eq!(body(absent).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let short = b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n{}".to_vec();
+        assert_eq!(body(short).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert!(body(b"garbage".to_vec()).is_err());
     }
 }

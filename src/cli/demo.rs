@@ -10,8 +10,6 @@
 
 mod broker;
 mod cable;
-mod proof;
-mod received;
 mod script;
 mod subscriber;
 mod view;

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 
+mod audit;
 mod check;
 mod clock;
 mod control;
@@ -18,6 +19,7 @@ mod journal;
 mod lateness;
 mod logging;
 mod plan;
+mod quarantine;
 mod replay;
 mod run;
 mod status;
@@ -51,8 +53,12 @@ enum Command {
     Plan(plan::Args),
     /// Prove that the windows come to the same results, whatever the disorder.
     Replay(replay::Args),
-    /// Look into the journal.
+    /// Look into the journal, or export it.
     Journal(journal::Args),
+    /// Compare what was produced with what a consumer has.
+    Audit(audit::Args),
+    /// Look at what was refused; hand it in again, or delete it.
+    Quarantine(quarantine::Args),
     /// Show the whole job with nothing to install: broker, outage, drain, proof.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
@@ -91,6 +97,8 @@ impl Cli {
             Command::Plan(args) => plan::execute(&args),
             Command::Replay(args) => replay::execute(&args),
             Command::Journal(args) => journal::execute(&args),
+            Command::Audit(args) => audit::execute(&args),
+            Command::Quarantine(args) => quarantine::execute(&args),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::execute(&args),
         }

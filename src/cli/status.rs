@@ -7,7 +7,7 @@ use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
 use crate::http::orders::Ordered;
-use crate::http::status::{Source, Uplink};
+use crate::http::status::{Journal, Source, Uplink};
 use crate::http::windows::Window;
 use crate::shell::Report;
 
@@ -56,6 +56,9 @@ fn text(report: &Report) -> String {
         "journal   {} readings, {} of {} bytes, {} segments, {} bytes free on disk",
         journal.readings, journal.bytes, journal.max_bytes, journal.segments, journal.free_bytes
     );
+    if let Some(lasts) = lasts(journal) {
+        let _ = writeln!(out, "          {lasts}");
+    }
     if let (Some(time), Some(age)) = (&journal.oldest_event_time, journal.oldest_age_s) {
         let _ = writeln!(out, "          oldest of {time}, {age:.0} s ago");
     }
@@ -92,6 +95,26 @@ fn uplink(one: &Uplink) -> String {
         "uplink    {name} {state}{for_s}\n          {inflight} in flight, \
          {acknowledged_per_s:.0} acknowledged/s, {waits}{lane}\n"
     )
+}
+
+/// What depth and room are in time.
+fn lasts(journal: &Journal) -> Option<String> {
+    let percent = (journal.fill * 100.0).floor();
+    let depth = journal.depth_s.map(|s| format!("{} of readings wait", hours(s)));
+    let room = journal.room_s.map(|s| format!("room for {} more", hours(s)));
+    let parts: Vec<String> = depth.into_iter().chain(room).collect();
+    let is_known = !parts.is_empty();
+    is_known.then(|| format!("{percent:.0} % full; at this rate {}", parts.join(", ")))
+}
+
+/// A length of time in the unit that people would use.
+fn hours(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.1} d", s / 86_400.0),
+    }
 }
 
 /// The books of a source of readings, or of a window's results.
@@ -193,6 +216,12 @@ mod tests {
         let expected = "socket 127.0.0.1:7100  watermark 2026-11-30T01:01:42.999000000Z, \
                         3 s behind, 40 held, 1200 in order, 0 early, 3 late; silent: pump-b";
         assert_eq!(ordered(&one), expected);
+    }
+
+    #[test]
+    fn lengths_have_the_unit_that_people_use() {
+        let said = [0.4, 119.0, 600.0, 36_000.0, 864_000.0].map(hours);
+        assert_eq!(said, ["0 s", "119 s", "10 min", "10.0 h", "10.0 d"]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) const MIB: u64 = 1 << 20;
 pub(super) const GIB: u64 = 1 << 30;
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// As people write it: a year has 365.25 days.
+const TEN_YEARS: Duration = Duration::from_secs(315_576_000);
 
 pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -132,6 +134,11 @@ fn journal(section: Section<'_>) -> Journal {
         max_bytes: section.read("max_bytes", GIB, value::size(MIB..=1024 * GIB)),
         reserve_free: section.read("reserve_free", 128 * MIB, value::size(0..=1024 * GIB)),
         when_full: section.read("when_full", WhenFull::DropOldest, value::one_of(&policies)),
+        max_age: section.read(
+            "max_age",
+            None,
+            value::or_none(value::duration(secs(60)..=TEN_YEARS)),
+        ),
         segment_bytes: section.read("segment_bytes", 16 * MIB, value::size(64 * KIB..=256 * MIB)),
         checkpoint_interval: section.read(
             "checkpoint_interval",

@@ -112,6 +112,9 @@ pub struct Journal {
     pub reserve_free: u64,
     /// What happens when either is reached.
     pub when_full: WhenFull,
+    /// Readings older than this by event time are given up, with gap records; 1 m
+    /// to 10 years. `None` keeps them.
+    pub max_age: Option<Duration>,
     /// Bytes of one segment.
     pub segment_bytes: u64,
     /// How often the state of windows and of outputs' orders is saved: so much of
@@ -381,6 +384,7 @@ impl Config {
             quota_bytes: self.journal.max_bytes,
             reserve_bytes: self.journal.reserve_free,
             when_full: self.journal.when_full,
+            max_age: self.journal.max_age.map(Span::from_std),
             uplinks: self.uplinks.iter().map(Uplink::settings).collect(),
             windows: self.windows.iter().cloned().map(Arc::new).collect(),
             orders: output::orders(&self.outputs, &self.sources),

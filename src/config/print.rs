@@ -77,6 +77,8 @@ pub(super) fn print(config: &Config) -> String {
         WhenFull::Block => "block",
     };
     page.text("when_full", when_full);
+    let max_age = config.journal.max_age.map_or("none".to_owned(), duration_text);
+    page.text("max_age", &max_age);
     page.size("segment_bytes", config.journal.segment_bytes);
     page.duration("checkpoint_interval", config.journal.checkpoint_interval);
 

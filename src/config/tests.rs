@@ -318,6 +318,10 @@ fn keys_must_agree() {
         "t.toml:7: journal.max_bytes: is less than two segments; raise it or lower segment_bytes",
     );
     check(
+        "[journal]\nmax_age = '30s'",
+        "t.toml:7: journal.max_age: \"30s\" is out of range; use 1m to 10years",
+    );
+    check(
         "[journal]\nmax_bytes = '65GiB'",
         "t.toml:7: journal.max_bytes: is more than 4096 segments; lower it or raise segment_bytes",
     );

@@ -162,6 +162,16 @@ pub(super) fn duration_text(length: Duration) -> String {
     humantime::format_duration(length).to_string()
 }
 
+/// What `read` takes, or "none".
+pub(super) fn or_none<T>(
+    read: impl Fn(&DeValue<'_>) -> Checked<T>,
+) -> impl Fn(&DeValue<'_>) -> Checked<Option<T>> {
+    move |value| match value {
+        DeValue::String(written) if written == "none" => Ok(None),
+        other => read(other).map(Some),
+    }
+}
+
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// A number of bytes: `64MiB`, `1GiB`.

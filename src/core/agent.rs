@@ -8,6 +8,7 @@ use super::books::Books;
 use super::buffer::{Admission, Bounds, Buffer};
 use super::clock::{BootFacts, ClockModel};
 use super::connection::Connection;
+use super::expiry::Expiry;
 use super::forward::Forward;
 use super::id::{Epoch, Offset, SourceId, UplinkId};
 use super::lateness::LatenessBook;
@@ -21,7 +22,7 @@ use super::seam::{
     Purpose, Recovered, StoreEvent,
 };
 use super::skew::SourceClock;
-use super::time::{MonoTime, Span};
+use super::time::{EventTime, MonoTime, Span};
 
 pub use super::settings::{
     OnAmbiguousTime, OnBadTime, OnNonexistentTime, Settings, SourceSettings, WhenFull,
@@ -35,6 +36,7 @@ mod feeding;
 mod frontier;
 mod intake;
 mod ordering;
+mod release;
 mod repeats;
 mod report;
 mod space;
@@ -59,6 +61,7 @@ pub struct Agent {
     books: Books,
     lateness: LatenessBook,
     buffer: Buffer,
+    expiry: Expiry,
     pending: Pending,
     uplinks: Vec<Uplink>,
     /// One past the last durable offset.
@@ -111,6 +114,7 @@ impl Agent {
             books: Books::open(&meta, epoch, &names),
             lateness,
             buffer: Buffer::new(bounds, recovered.segments, recovered.disk, meta.start),
+            expiry: Expiry::new(settings.max_age, EventTime::from_unix_ns(settings.clock.floor_ns)),
             pending: Pending::new(recovered.next),
             uplinks,
             durable: recovered.next,
@@ -146,6 +150,7 @@ impl Agent {
             Input::Clock(facts) => self.clock.sample(facts, now),
             Input::Vouched(vouch) => self.clock.vouch(vouch, now),
             Input::Readings(batch) => self.take_in(now, batch, effects),
+            Input::Release(release) => self.release(now, release, effects),
             Input::Store(event) => self.store_answered(now, event, effects),
             Input::Link(uplink, event) => self.link_reported(now, uplink, event, effects),
             Input::Disk(disk) => self.buffer.set_disk(disk),

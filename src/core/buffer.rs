@@ -10,6 +10,11 @@ use super::id::{Epoch, Offset, SegmentId, SourceId};
 use super::seam::{DiskFacts, FullCause, SegmentInfo};
 use super::settings::WhenFull;
 
+/// From this part of its capacity on, the buffer runs full: time to look,
+const FILL_WARN_FROM: f64 = 0.8;
+/// and below this part it no longer does.
+const FILL_OVER_BELOW: f64 = 0.7;
+
 /// What happens to readings at the door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -41,12 +46,13 @@ pub struct Buffer {
     start: Offset,
     removing: Vec<SegmentId>,
     full: Option<FullCause>,
+    is_filling: bool,
 }
 
 impl Buffer {
     /// A buffer over what the store found.
     pub fn new(bounds: Bounds, segments: Vec<SegmentInfo>, disk: DiskFacts, start: Offset) -> Self {
-        Self { bounds, segments, disk, start, removing: Vec::new(), full: None }
+        Self { bounds, segments, disk, start, removing: Vec::new(), full: None, is_filling: false }
     }
 
     /// The segments, oldest first.
@@ -139,13 +145,42 @@ impl Buffer {
         }
     }
 
-    /// The segment that must be written off now, if one must.
-    pub fn to_evict(&self) -> Option<&SegmentInfo> {
-        let is_due = self.bounds.when_full == WhenFull::DropOldest
+    /// The segment that must be written off now, if one must: the oldest, for want
+    /// of space or because it has expired.
+    pub fn to_evict(&self, is_expired: impl Fn(&SegmentInfo) -> bool) -> Option<&SegmentInfo> {
+        let is_short = self.bounds.when_full == WhenFull::DropOldest
             && self.removing.is_empty()
             && self.limit_reached(false).is_some();
         let oldest = self.segments.iter().find(|segment| segment.next > self.start)?;
-        (is_due && oldest.is_sealed).then_some(oldest)
+        (oldest.is_sealed && (is_short || is_expired(oldest))).then_some(oldest)
+    }
+
+    /// How much of the capacity is taken, 0 to 1 and beyond.
+    fn fill(&self) -> f64 {
+        let capacity = self.capacity();
+        if capacity == 0 { 1.0 } else { self.disk.used_bytes as f64 / capacity as f64 }
+    }
+
+    /// Bytes that the data directory may take: the quota, or less where the file
+    /// system has less.
+    pub fn capacity(&self) -> u64 {
+        let free = self.disk.free_bytes.saturating_sub(self.bounds.reserve_bytes);
+        self.bounds.quota_bytes.min(self.disk.used_bytes.saturating_add(free))
+    }
+
+    /// Whether it runs full, as last judged.
+    pub fn is_filling(&self) -> bool {
+        self.is_filling
+    }
+
+    /// Whether it has begun to run full (true) or has emptied again (false); said
+    /// once each, with a tenth of the capacity between the two.
+    pub fn judge_fill(&mut self) -> Option<bool> {
+        let fill = self.fill();
+        let next = if self.is_filling { fill >= FILL_OVER_BELOW } else { fill >= FILL_WARN_FROM };
+        let has_changed = next != self.is_filling;
+        self.is_filling = next;
+        has_changed.then_some(next)
     }
 
     /// Whether any segment holds readings of this numbering.
@@ -172,3 +207,7 @@ impl Buffer {
         (self.bounds.quota_bytes / 16).min(4 * 1024 * 1024)
     }
 }
+
+#[cfg(test)]
+#[path = "buffer_tests.rs"]
+mod tests;

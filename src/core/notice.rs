@@ -53,6 +53,20 @@ pub enum Notice {
         /// Why: which limit.
         limit: FullCause,
     },
+    /// Four fifths of the space are taken.
+    Filling {
+        /// Bytes taken.
+        used_bytes: u64,
+        /// Bytes that may be taken: the quota, or what the file system has.
+        capacity_bytes: u64,
+        /// Readings that wait.
+        backlog: u64,
+    },
+    /// Less than seven tenths of the space are taken again.
+    Emptied {
+        /// Bytes taken.
+        used_bytes: u64,
+    },
     /// There is room again.
     Room {
         /// Readings refused at the door meanwhile.
@@ -86,6 +100,13 @@ pub enum Notice {
         /// The first reason of this batch.
         reason: String,
         /// How many of this kind in this batch.
+        count: u64,
+    },
+    /// An operator handed something in again out of the quarantine.
+    Released {
+        /// The source.
+        source: SourceId,
+        /// Readings of it.
         count: u64,
     },
     /// Ingest minus event time of one reading, for the histogram.

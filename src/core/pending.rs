@@ -69,7 +69,8 @@ impl Pending {
 
     /// Adds a refused input.
     pub fn refuse(&mut self, refusal: Refusal, now: MonoTime) {
-        self.bytes += refusal.content.len() + size_of::<Refusal>();
+        let reading = refusal.reading.as_ref().map_or(0, |record| record.weight());
+        self.bytes += refusal.content.len() + reading + size_of::<Refusal>();
         self.refusals.push(refusal);
         self.since.get_or_insert(now);
     }

@@ -144,9 +144,12 @@ impl Flags {
     pub const COMPOSITE: Flags = Flags(1 << 13);
     /// A broker's retained message: old news.
     pub const RETAINED: Flags = Flags(1 << 14);
+    /// Journaled once more, under another number, after an operator released it
+    /// from the quarantine.
+    pub const RELEASED: Flags = Flags(1 << 15);
 
     /// Every flag with the name it has on the wire, in the order of the bits.
-    pub const NAMES: [(Flags, &'static str); 15] = [
+    pub const NAMES: [(Flags, &'static str); 16] = [
         (Flags::FUTURE, "future"),
         (Flags::PAST, "past"),
         (Flags::SKEWED, "skewed"),
@@ -162,6 +165,7 @@ impl Flags {
         (Flags::NONFINITE, "nonfinite"),
         (Flags::COMPOSITE, "composite"),
         (Flags::RETAINED, "retained"),
+        (Flags::RELEASED, "released"),
     ];
 
     /// Both sets together.
@@ -454,7 +458,7 @@ impl Record {
 
 /// An input that did not become a reading, or a reading that no broker takes.
 /// Kept in the quarantine with its reason; never dropped uncounted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// The source it came from.
     pub source: SourceId,
@@ -468,6 +472,9 @@ pub struct Refusal {
     pub content: Vec<u8>,
     /// How many bytes came; more than `content` holds when it was cut.
     pub length: u64,
+    /// The reading, where it had become one: kept in place of `content`. Its number
+    /// is 0 when it never got one.
+    pub reading: Option<Box<Record>>,
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub use link::{
 pub use meta::{ClockLedger, Meta, SeqSet, SourceMeta, UplinkMeta};
 
 pub use super::notice::{FullCause, LinkNotice, Notice};
+pub use super::release::{Release, Released};
 
 /// One look at the four clocks of the machine, taken once per turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,8 @@ impl Now {
 pub enum Input {
     /// A source hands in readings and refused inputs.
     Readings(Batch),
+    /// An operator hands something in again out of the quarantine.
+    Release(Release),
     /// The store answers.
     Store(StoreEvent),
     /// An uplink reports.

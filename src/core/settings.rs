@@ -25,6 +25,8 @@ pub struct Settings {
     pub reserve_bytes: u64,
     /// What happens when either is reached.
     pub when_full: WhenFull,
+    /// Readings older than this by event time are given up, with gap records.
+    pub max_age: Option<Span>,
     /// The ways up: 1 to [`UPLINKS_MAX`](super::limits::UPLINKS_MAX).
     pub uplinks: Vec<UplinkSettings>,
     /// How the clock is judged, and what waits for it.

@@ -35,8 +35,17 @@ pub struct Status {
     pub oldest_event: Option<EventTime>,
     /// Segments on disk.
     pub segments: usize,
+    /// Entries in them, those that are done with included.
+    pub segment_entries: u64,
+    /// What they take on disk, in bytes.
+    pub segment_bytes: u64,
     /// The disk.
     pub disk: DiskFacts,
+    /// Bytes that the data directory may take: the quota, or less where the file
+    /// system has less.
+    pub capacity_bytes: u64,
+    /// Whether the buffer runs full: from 80 % of the capacity until below 70 %.
+    pub is_filling: bool,
     /// Which limit is reached, if one is.
     pub full: Option<FullCause>,
     /// Whether commits succeed.

@@ -69,6 +69,9 @@ pub struct Metrics {
     journal_bytes: Gauges,
     journal_readings: Gauges,
     journal_oldest_age: Gauges,
+    journal_capacity: Gauges,
+    journal_depth: Gauges,
+    journal_room: Gauges,
     uplink_connected: Gauges,
     uplink_inflight: Gauges,
     uplink_backlog: Gauges,
@@ -102,6 +105,9 @@ impl Metrics {
             journal_bytes: add(r, "journal_bytes", "Bytes the data directory takes"),
             journal_readings: add(r, "journal_readings", "Readings not yet acknowledged"),
             journal_oldest_age: add(r, "journal_oldest_age_seconds", "Age of the oldest of them"),
+            journal_capacity: add(r, "journal_capacity_bytes", "Bytes it may take as things are"),
+            journal_depth: add(r, "journal_depth_seconds", "How long they took to come in"),
+            journal_room: add(r, "journal_room_seconds", "How long the room left would last"),
             uplink_connected: add(r, "uplink_connected", "1 while connected"),
             uplink_inflight: add(r, "uplink_inflight", "Publishes without PUBACK"),
             uplink_backlog: add(r, "uplink_backlog_readings", "Readings that wait to be sent"),
@@ -202,6 +208,9 @@ impl Metrics {
         for uplink in &report.uplinks {
             self.take_over_uplink(uplink);
         }
+        set(&self.journal_capacity, &none, Some(report.journal.capacity_bytes as f64));
+        set(&self.journal_depth, &none, report.journal.depth_s);
+        set(&self.journal_room, &none, report.journal.room_s);
         self.clock.take_over(&report.clock);
     }
 

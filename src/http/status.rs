@@ -81,7 +81,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// For scripts: `uplink_down`, `puback_overdue`, `store_failing`, `full`,
-    /// `source_held`.
+    /// `filling`, `source_held`.
     pub code: String,
     /// For people.
     pub detail: String,
@@ -107,6 +107,21 @@ pub struct Journal {
     pub written_bytes: u64,
     /// Segments on disk.
     pub segments: usize,
+    /// Bytes it may take as things are: `max_bytes`, or less where the file system
+    /// has less.
+    #[serde(default)]
+    pub capacity_bytes: u64,
+    /// How much of that it takes, 0 to 1 and beyond.
+    #[serde(default)]
+    pub fill: f64,
+    /// How long it took to come in, at the present rate: the depth in seconds.
+    /// `null` while nothing comes in.
+    #[serde(default)]
+    pub depth_s: Option<f64>,
+    /// How long the room that is left lasts at the present rate, if nothing goes
+    /// out. `null` while nothing comes in, or before there is a measure of it.
+    #[serde(default)]
+    pub room_s: Option<f64>,
     /// Least event time that is not acknowledged.
     pub oldest_event_time: Option<String>,
     /// Its age.
@@ -237,11 +252,34 @@ fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
         reserve_free: about.reserve_bytes,
         written_bytes: status.disk.written_bytes,
         segments: status.segments,
+        capacity_bytes: status.capacity_bytes,
+        fill: fill(status),
+        depth_s: at_rate(status.backlog as f64, status.accept_rate),
+        room_s: room(status),
         oldest_event_time: status.oldest_event.map(|at| at.to_string()),
         oldest_age_s: status.oldest_event.map(|at| seconds(wall.lag_behind(at))),
         full: status.full.map(|limit| full_word(limit).to_owned()),
         is_committing: status.is_committing,
     }
+}
+
+/// In thousandths.
+fn fill(status: &Status) -> f64 {
+    rounded(status.disk.used_bytes as f64 / status.capacity_bytes.max(1) as f64)
+}
+
+/// Seconds that `readings` take at `rate` a second.
+fn at_rate(readings: f64, rate: f64) -> Option<f64> {
+    (rate > 0.0).then(|| rounded(readings / rate))
+}
+
+/// By what an entry takes on disk on average: of windows' results there are as
+/// many to a reading as there were so far.
+fn room(status: &Status) -> Option<f64> {
+    let left = status.capacity_bytes.saturating_sub(status.disk.used_bytes);
+    let entry_bytes = status.segment_bytes as f64 / status.segment_entries as f64;
+    let entries = (entry_bytes.is_finite() && entry_bytes > 0.0).then(|| left as f64 / entry_bytes);
+    entries.and_then(|entries| at_rate(entries, status.accept_rate))
 }
 
 fn uplink(status: &Status, one: &UplinkStatus, now: &Now) -> Uplink {
@@ -353,6 +391,10 @@ fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
     }
     if let Some(limit) = status.full {
         say("full", format!("the buffer is full ({})", full_word(limit)));
+    }
+    if status.is_filling && status.full.is_none() {
+        let percent = (fill(status) * 100.0).floor();
+        say("filling", format!("the buffer runs full: {percent:.0} % are taken"));
     }
     for (name, id, code) in status
         .uplinks

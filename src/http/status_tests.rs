@@ -142,6 +142,10 @@ fn status() -> Status {
         uncommitted: 4,
         oldest_event: Some(EventTime::from_unix_ns(1_796_000_423_000_000_000)),
         segments: 2,
+        segment_entries: 400,
+        segment_bytes: 4_000,
+        capacity_bytes: 9_096,
+        is_filling: false,
         disk: DiskFacts { used_bytes: 4_096, free_bytes: 9_999, written_bytes: 8_192 },
         full: None,
         is_committing: true,
@@ -167,6 +171,11 @@ fn a_healthy_report_says_depth_age_rates_and_time_left() {
     assert_eq!(json["journal"]["bytes"], 4_096);
     assert_eq!(json["journal"]["oldest_event_time"], "2026-11-30T01:00:23.000000000Z");
     assert_eq!(json["journal"]["oldest_age_s"], 100.0);
+    assert_eq!(json["journal"]["capacity_bytes"], 9_096);
+    assert_eq!(json["journal"]["fill"], 0.45);
+    assert_eq!(json["journal"]["depth_s"], 29.0);
+    // 5,000 bytes at 10 bytes an entry and 10 entries a second.
+    assert_eq!(json["journal"]["room_s"], 50.0);
     assert_eq!(json["uplink"]["state"], "up");
     assert_eq!(json["uplink"]["for_s"], 100.0);
     assert_eq!(json["uplink"]["drain_eta_s"], 10.0);
@@ -265,6 +274,28 @@ fn each_trouble_is_named_once() {
     assert_eq!(report.uplink.retry_in_s, Some(3.0));
     assert_eq!(report.uplink.drain_eta_s, None, "nothing drains while it is down");
     assert_eq!(report.journal.full.as_deref(), Some("reserve"));
+}
+
+#[test]
+fn a_buffer_that_runs_full_is_trouble_until_it_is_full() {
+    let mut filling = status();
+    (filling.is_filling, filling.disk.used_bytes) = (true, 7_500);
+    assert_eq!(codes(&filling), ["filling"]);
+    let detail = &Report::new(&about(), &filling, &now()).degraded[0].detail;
+    assert_eq!(detail, "the buffer runs full: 82 % are taken");
+    filling.full = Some(FullCause::Quota);
+    assert_eq!(codes(&filling), ["full"]);
+}
+
+#[test]
+fn without_a_rate_nobody_knows_how_long() {
+    let mut silent = status();
+    silent.accept_rate = 0.0;
+    let journal = Report::new(&about(), &silent, &now()).journal;
+    assert_eq!((journal.depth_s, journal.room_s), (None, None));
+    let mut fresh = status();
+    (fresh.segment_entries, fresh.segment_bytes) = (0, 0);
+    assert_eq!(Report::new(&about(), &fresh, &now()).journal.room_s, None);
 }
 
 #[test]

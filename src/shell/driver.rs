@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::desk::Returned;
 use super::site::Site;
 use super::telemetry::Telemetry;
 use crate::core::agent::Agent;
@@ -56,6 +57,8 @@ pub struct Inbox {
     pub clock: mpsc::Receiver<ClockFacts>,
     /// From whoever wants a report of this moment, or vouches for the clock.
     pub requests: mpsc::Receiver<Request>,
+    /// What is handed in again out of the quarantine.
+    pub releases: mpsc::Receiver<Returned>,
     /// Turns true once the sources have stopped.
     pub stop: watch::Receiver<bool>,
 }
@@ -177,6 +180,7 @@ impl Driver {
             Some(facts) = inbox.clock.recv() => self.inputs.push(Input::Clock(facts)),
             Some(request) = inbox.requests.recv() => self.answer(request),
             Some(message) = inbox.sources.recv(), if accepts => self.take_message(message),
+            Some(returned) = inbox.releases.recv(), if accepts => self.take_back(returned),
             Ok(()) = inbox.stop.changed(), if !self.is_stopping => {}
             () = tokio::time::sleep(sleep) => {}
         }
@@ -210,6 +214,10 @@ impl Driver {
             let Ok(message) = self.inbox.sources.try_recv() else { break };
             self.take_message(message);
         }
+        while accepts && self.inputs.len() < TURN_INPUTS_MAX {
+            let Ok(returned) = self.inbox.releases.try_recv() else { break };
+            self.take_back(returned);
+        }
         let is_drained = self.inbox.sources.is_empty() || !accepts;
         if *self.inbox.stop.borrow() && !self.is_stopping && is_drained {
             self.is_stopping = true;
@@ -219,12 +227,20 @@ impl Driver {
 
     fn take_message(&mut self, message: SourceMessage) {
         let SourceMessage { mut batch, receipt } = message;
-        if let Some(receipt) = receipt {
-            self.last_receipt = ReceiptId(self.last_receipt.0 + 1);
-            self.receipts.insert(self.last_receipt, receipt);
-            batch.receipt = Some(self.last_receipt);
-        }
+        batch.receipt = receipt.map(|receipt| self.owe(receipt));
         self.inputs.push(Input::Readings(batch));
+    }
+
+    fn take_back(&mut self, returned: Returned) {
+        let Returned { mut release, receipt } = returned;
+        release.receipt = Some(self.owe(receipt));
+        self.inputs.push(Input::Release(release));
+    }
+
+    fn owe(&mut self, receipt: oneshot::Sender<Outcome>) -> ReceiptId {
+        self.last_receipt = ReceiptId(self.last_receipt.0 + 1);
+        self.receipts.insert(self.last_receipt, receipt);
+        self.last_receipt
     }
 
     /// One turn. False when the store thread is gone.

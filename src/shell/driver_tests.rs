@@ -37,6 +37,7 @@ fn settings() -> Settings {
         quota_bytes: 1 << 30,
         reserve_bytes: 0,
         when_full: WhenFull::DropOldest,
+        max_age: None,
         uplinks: vec![UplinkSettings {
             backoff: (Span::from_millis(10), Span::from_secs(1)),
             frontier_interval: Span::from_secs(60),
@@ -83,6 +84,7 @@ fn rig(data_dir: &Path) -> Rig {
         link,
         clock: mpsc::channel(1).1,
         requests: request_inbox,
+        releases: mpsc::channel(1).1,
         stop: stop_seen,
     };
     let outbox = Outbox {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
+use super::desk::{self, Desk};
 use crate::http::api::{self, Api};
 
 /// The name of the control socket in the data directory.
@@ -27,13 +28,18 @@ pub struct Listening {
 }
 
 /// Starts what can be started.
-pub async fn start(address: Option<SocketAddr>, data_dir: &Path, api: Api) -> Listening {
+pub async fn start(
+    address: Option<SocketAddr>,
+    data_dir: &Path,
+    api: Api,
+    desk: Desk,
+) -> Listening {
     let mut listening = Listening { address: None, socket: None, tasks: Vec::new() };
     if let Some(wanted) = address {
         match TcpListener::bind(wanted).await {
             Ok(listener) => {
                 listening.address = listener.local_addr().ok();
-                let app = api::router(api.clone());
+                let app = api::router(api.clone()).merge(desk::router(desk.clone()));
                 listening.tasks.push(tokio::spawn(async move {
                     report(axum::serve(listener, app).await);
                 }));
@@ -44,7 +50,7 @@ pub async fn start(address: Option<SocketAddr>, data_dir: &Path, api: Api) -> Li
     let path = data_dir.join(SOCKET_NAME);
     match bind_socket(&path) {
         Ok(listener) => {
-            let app = api::control_router(api);
+            let app = api::control_router(api).merge(desk::control_router(desk));
             listening.tasks.push(tokio::spawn(async move {
                 report(axum::serve(listener, app).await);
             }));

@@ -1,13 +1,16 @@
 //! The thin shell around the core: the loop that carries out its effects, the
 //! wiring, the telemetry.
 
+pub mod desk;
 pub mod driver;
 pub mod listen;
 pub mod lock;
 pub mod offline;
+pub mod quarantine;
 pub mod run;
 pub mod site;
 pub mod telemetry;
+pub mod text;
 pub mod throttle;
 mod watchdog;
 mod wiring;

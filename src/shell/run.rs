@@ -217,6 +217,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let (sources_stop, stop_seen) = watch::channel(false);
     let (driver_stop, driver_stop_seen) = watch::channel(false);
     let (requests, request_inbox) = mpsc::channel(16);
+    let (releases, releases_inbox) = mpsc::channel(16);
     let (reports_out, reports) = watch::channel(Arc::new(first));
     let (facts_out, clock_facts) = mpsc::channel(CLOCK_QUEUE);
     let sampler = sampler::spawn(sampling, facts_out);
@@ -229,9 +230,11 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         link: link_inbox,
         clock: clock_facts,
         requests: request_inbox,
+        releases: releases_inbox,
         stop: driver_stop_seen,
     };
     let results = Results::new(&config.gateway.id);
+    let desk = wiring::desk(&config, store.desk(), releases, &clock);
     let outbox = Outbox {
         store,
         links: links.iter().map(|link| link.commands.clone()).collect(),
@@ -246,7 +249,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let watchdog = tokio::spawn(watchdog::run(watched));
     let api = Api { requests: requests.clone(), metrics, results };
     let listening =
-        listen::start(wiring::http_address(&config), wiring::data_dir(&config), api).await;
+        listen::start(wiring::http_address(&config), wiring::data_dir(&config), api, desk).await;
 
     let mut running = Running {
         reports,

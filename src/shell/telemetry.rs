@@ -72,6 +72,13 @@ impl Telemetry {
                     warn!(limit, used_bytes, free_bytes, unsaid, "the buffer is full");
                 }
             }
+            Notice::Filling { used_bytes, capacity_bytes, backlog } => {
+                let percent = used_bytes.saturating_mul(100) / capacity_bytes.max(1);
+                warn!(percent, used_bytes, capacity_bytes, backlog, "the buffer runs full");
+            }
+            Notice::Emptied { used_bytes } => {
+                info!(used_bytes, "the buffer is below 70 % again");
+            }
             Notice::Room { refused } => info!(refused, "the buffer has room again"),
             Notice::Damaged { reason } => {
                 if let Some(unsaid) = self.throttle.admit("damaged", now) {
@@ -97,6 +104,9 @@ impl Telemetry {
                 if let Some(unsaid) = self.throttle.admit(&cause, now) {
                     warn!(%source, kind, reason, count, unsaid, "inputs went to the quarantine");
                 }
+            }
+            Notice::Released { source, count } => {
+                info!(%source, count, "an operator released readings from the quarantine");
             }
             Notice::WindowsRestarted { window, reason } => {
                 let window = window.as_deref().unwrap_or("all");

@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
+use tokio::sync::mpsc;
+
+use super::desk::{Desk, Returned};
 use super::run::StartupError;
 use crate::config::{self, Config};
 use crate::core::clock::BootFacts;
@@ -50,6 +54,25 @@ pub(super) fn about(config: &Config, clock: &HostClock) -> About {
         started: (now.mono, now.wall),
         quota_bytes: agent.quota_bytes,
         reserve_bytes: agent.reserve_bytes,
+    }
+}
+
+/// What answers beside the driver.
+pub(super) fn desk(
+    config: &Config,
+    store: store::worker::Desk,
+    releases: mpsc::Sender<Returned>,
+    clock: &Arc<HostClock>,
+) -> Desk {
+    let sources = config.sources.iter().map(|source| (source.name.clone(), source.clone()));
+    let clock = Arc::clone(clock);
+    Desk {
+        store,
+        releases,
+        sources: Arc::new(sources.collect()),
+        arrivals: Arc::new(move || clock.arrival()),
+        gateway: config.gateway.id.as_str().into(),
+        data_dir: Arc::new(config.gateway.data_dir.clone()),
     }
 }
 

@@ -110,6 +110,7 @@ fn refusal(
         reason: format!("line {number}: {fault}"),
         content: bytes[..bytes.len().min(REFUSAL_BYTES_MAX)].to_vec(),
         length,
+        reading: None,
     }
 }
 

@@ -30,7 +30,9 @@ pub(super) struct Audit {
     pub(super) damages: Vec<Damage>,
 }
 
-struct Pass {
+/// A pass over a segment's frames, some at a time.
+#[derive(Debug)]
+pub(super) struct Pass {
     audit: Audit,
     /// End of what was read without a hole.
     at: Offset,
@@ -41,33 +43,48 @@ struct Pass {
 
 /// Walks all frames of a segment.
 pub(super) fn audit(segment: &mut Segment, outline: &Outline<'_>) -> Result<Audit, StoreError> {
-    let mut pass = Pass {
-        audit: Audit::default(),
-        at: outline.first,
-        reason: None,
-        seen: outline
-            .contents
-            .keys()
-            .map(|key| (key.clone(), (tail_in(outline.head, &key.0, key.1), 0)))
-            .collect(),
-    };
+    let mut pass = Pass::new(outline.first, outline.head, outline.contents);
     let mut walk = segment.walk(outline.first)?;
     while let Some(piece) = segment.step(&mut walk)? {
-        match piece {
-            Piece::Bad { at, .. } if at >= outline.next => break,
-            Piece::Bad { reason, .. } => pass.reason = Some(reason),
-            Piece::Frame { first, .. } if first >= outline.next => break,
-            Piece::Frame { first, entries } => pass.frame(first, &entries, outline.next),
+        if !pass.take(piece, outline.next) {
+            break;
         }
     }
-    pass.hole_up_to(outline.next);
-    for (key, range) in outline.contents {
-        pass.missing_up_to(key.clone(), range.last.next());
-    }
+    pass.finish(outline.next, outline.contents);
     Ok(pass.audit)
 }
 
 impl Pass {
+    /// At the first offset of a segment.
+    pub(super) fn new(first: Offset, head: &Meta, contents: &Contents) -> Self {
+        let seen = contents.keys().map(|key| (key.clone(), (tail_in(head, &key.0, key.1), 0)));
+        Self { audit: Audit::default(), at: first, reason: None, seen: seen.collect() }
+    }
+
+    /// The next piece; false when it lies beyond the segment's end.
+    pub(super) fn take(&mut self, piece: Piece, end: Offset) -> bool {
+        match piece {
+            Piece::Bad { at, .. } if at >= end => return false,
+            Piece::Bad { reason, .. } => self.reason = Some(reason),
+            Piece::Frame { first, .. } if first >= end => return false,
+            Piece::Frame { first, entries } => self.frame(first, &entries, end),
+        }
+        true
+    }
+
+    /// There are no more.
+    pub(super) fn finish(&mut self, end: Offset, contents: &Contents) {
+        self.hole_up_to(end);
+        for (key, range) in contents {
+            self.missing_up_to(key.clone(), range.last.next());
+        }
+    }
+
+    /// What was found.
+    pub(super) fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
     fn frame(&mut self, first: Offset, entries: &[Entry], end: Offset) {
         self.hole_up_to(first);
         self.audit.frames += 1;

@@ -5,16 +5,16 @@ use super::error::StoreError;
 use super::manifest;
 use super::meta::State;
 use super::segment::{self, Piece, Segment};
-use super::{FREE_BYTES_MIN, Store, disk};
+use super::{FREE_BYTES_MIN, Store, disk, set_aside};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::reading::Entry;
 use crate::core::seam::{Damage, Fetch, Fetched, SegmentInfo};
 
 /// What one pass over frames gave.
-struct Stretch {
-    entries: Vec<(Offset, Entry)>,
-    next: Offset,
-    has_holes: bool,
+pub(super) struct Stretch {
+    pub(super) entries: Vec<(Offset, Entry)>,
+    pub(super) next: Offset,
+    pub(super) has_holes: bool,
 }
 
 impl Store {
@@ -79,12 +79,18 @@ impl Store {
         Ok((stretch, damaged))
     }
 
-    /// The segment, opened if need be; one besides the active is open at a time.
-    fn segment(&mut self, info: &SegmentInfo) -> Result<&mut Segment, StoreError> {
+    /// The segment, opened if need be; one besides the active is open at a time,
+    /// and one more while somebody looks.
+    pub(super) fn segment(&mut self, info: &SegmentInfo) -> Result<&mut Segment, StoreError> {
         if let Some(active) = self.active.as_mut()
             && active.id == info.id
         {
             return Ok(&mut active.segment);
+        }
+        if let Some((id, segment)) = self.looker.as_mut()
+            && *id == info.id
+        {
+            return Ok(segment);
         }
         if self.reader.as_ref().is_none_or(|(id, _)| *id != info.id) {
             if let Some((_, old)) = self.reader.take() {
@@ -169,7 +175,11 @@ pub(super) fn quarantine_folder(store: &Store, id: SegmentId) {
         .find(|path| !path.exists());
     if let Some(target) = target {
         let moved = disk::create_folder(&folders.quarantine)
-            .and_then(|()| std::fs::rename(folders.segment(id), target));
+            .and_then(|()| std::fs::rename(folders.segment(id), &target));
+        let about = format!("segment {id} ");
+        if let Some(loss) = store.losses.iter().find(|loss| loss.reason.starts_with(&about)) {
+            set_aside::note(&target, &loss.reason);
+        }
         // What cannot be moved is unknown to the manifest and cleaned up later.
         let _ = moved.and_then(|()| disk::sync_folder(&folders.quarantine));
     }
@@ -188,7 +198,7 @@ pub(super) fn head_of(
     Ok(stored.or_else(|| manifest::read_head(journal, id)).unwrap_or_default())
 }
 
-fn read(
+pub(super) fn read(
     segment: &mut Segment,
     from: Offset,
     end: Offset,

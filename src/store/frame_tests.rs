@@ -257,7 +257,7 @@ pub(super) fn round_trip(first: Offset, entries: &[Entry]) -> (Vec<Entry>, Vec<u
 }
 
 /// Readings of 20 series as a PLC is polled: every 100 ms, one decimal.
-fn polled(count: u64) -> Vec<Entry> {
+pub(super) fn polled(count: u64) -> Vec<Entry> {
     let series: Vec<Arc<Series>> = (0..20)
         .map(|n| {
             let entity = format!("pump-{n}").into();

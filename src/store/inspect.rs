@@ -1,26 +1,27 @@
-//! Looking at a journal that no agent has open. sled locks its files: beside a
-//! running agent these answer [`StoreError::Busy`].
+//! Looking at a journal that no agent has open: a data directory, a copy of one or
+//! of its `journal` folder, or one segment that was set aside. sled locks its
+//! files: beside a running agent these answer [`StoreError::Busy`].
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::audit::{self, Outline};
-use super::error::{OpenError, StoreError};
+use super::error::{OpenError, StoreError, at};
 use super::fetch::head_of;
 use super::manifest::{self, Listed, Seal};
-use super::meta::Contents;
+use super::meta::{Contents, State};
 use super::open;
 use super::recover;
 use super::segment::{Piece, Segment};
 use super::{Folders, segment_bytes};
-use crate::core::id::{Offset, SegmentId};
+use crate::core::id::{Epoch, Offset, SegmentId, Seq, SourceId};
 use crate::core::reading::Entry;
-use crate::core::seam::{ClockLedger, Damage};
+use crate::core::seam::{ClockLedger, Damage, Meta};
 
 /// What a journal holds, by its books.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// Segments, oldest first.
     pub segments: Vec<SegmentStats>,
@@ -28,10 +29,68 @@ pub struct Stats {
     pub entries: u64,
     /// What they take on disk, in bytes.
     pub bytes: u64,
+    /// The numbers that were given, per source and epoch.
+    pub numbers: Vec<Numbering>,
+}
+
+/// The numbers of one source in one epoch: 1 to `last` were given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbering {
+    /// The source.
+    pub source: String,
+    /// The epoch.
+    pub epoch: String,
+    /// The newest number.
+    pub last: u64,
+    /// Every number up to here is with the broker or in a gap record.
+    pub through: u64,
+}
+
+impl Numbering {
+    /// All that state and segments know of. Of an epoch before the present one
+    /// that is the least that was given.
+    pub(super) fn all<'a>(
+        meta: &Meta,
+        contents: impl Iterator<Item = &'a Contents>,
+    ) -> Vec<Numbering> {
+        let mut last: BTreeMap<(SourceId, Epoch), Seq> = BTreeMap::new();
+        let mut raise = |source: &SourceId, epoch: Epoch, seq: Seq| {
+            let known = last.entry((source.clone(), epoch)).or_default();
+            *known = seq.max(*known);
+        };
+        for (source, books) in &meta.sources {
+            raise(source, meta.epoch, books.tail);
+        }
+        for ((source, epoch), set) in &meta.handed {
+            raise(source, *epoch, set.ranges.last().map_or(set.through, |(_, end)| *end));
+        }
+        for ((source, epoch), range) in contents.flatten() {
+            raise(source, *epoch, range.last);
+        }
+        let given = last.into_iter().filter(|(_, seq)| *seq > Seq(0));
+        let numbering = |((source, epoch), seq): ((SourceId, Epoch), Seq)| Numbering {
+            source: source.to_string(),
+            epoch: epoch.to_string(),
+            last: seq.0,
+            through: meta.handed.get(&(source, epoch)).map_or(0, |set| set.through.0),
+        };
+        given.map(numbering).collect()
+    }
+}
+
+impl Stats {
+    pub(super) fn new(segments: Vec<SegmentStats>, numbers: Vec<Numbering>) -> Self {
+        Self {
+            entries: segments.iter().map(|one| one.next - one.first).sum(),
+            bytes: segments.iter().map(|one| one.bytes).sum(),
+            segments,
+            numbers,
+        }
+    }
 }
 
 /// One segment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentStats {
     /// Its name.
     pub id: u32,
@@ -46,7 +105,7 @@ pub struct SegmentStats {
 }
 
 /// What a check of one segment found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentReport {
     /// Its name.
     pub id: u32,
@@ -58,37 +117,44 @@ pub struct SegmentReport {
     pub damage: Vec<String>,
 }
 
-/// Sums up the journal in a data directory.
-pub fn stats(data_dir: &Path) -> Result<Stats, StoreError> {
-    let mut stats = Stats { segments: Vec::new(), entries: 0, bytes: 0 };
-    let folders = Folders::of(data_dir);
-    for listed in listed(&folders)? {
-        let outlined = Outlined::of(&folders, listed)?;
-        let segment = SegmentStats {
+/// Sums up a journal.
+///
+/// # Errors
+/// It is in use, or cannot be read.
+pub fn stats(place: &Path) -> Result<Stats, StoreError> {
+    let (folders, all) = place_of(place)?;
+    let mut segments = Vec::new();
+    let mut contents = Vec::new();
+    for listed in &all {
+        let outlined = Outlined::of(&folders, *listed)?;
+        segments.push(SegmentStats {
             id: listed.id,
             first: outlined.first.0,
             next: outlined.next.0,
             bytes: segment_bytes(&folders, SegmentId(listed.id)),
             is_sealed: listed.is_sealed,
-        };
-        stats.entries += segment.next - segment.first;
-        stats.bytes += segment.bytes;
-        stats.segments.push(segment);
+        });
+        contents.push(outlined.contents);
     }
-    Ok(stats)
+    let newest = newest_state(&folders, &all, |_| true)?.unwrap_or_default();
+    Ok(Stats::new(segments, Numbering::all(&newest.meta, contents.iter())))
 }
 
 /// Hands every readable entry from `from` on to `show`, readings with the time
 /// that they are sent with. A seal is forgotten with the last of its entries that
 /// waited: readings acknowledged long ago may show their first stamp.
+///
+/// # Errors
+/// The journal is in use, or cannot be read.
 pub fn cat(
-    data_dir: &Path,
+    place: &Path,
     from: Offset,
     mut show: impl FnMut(Offset, Entry),
 ) -> Result<(), StoreError> {
-    let folders = Folders::of(data_dir);
-    let all = listed(&folders)?;
-    let clock = newest_ledger(&folders, &all)?;
+    let (folders, all) = place_of(place)?;
+    let has_ledger = |state: &State| *state.meta.clock != ClockLedger::default();
+    let newest = newest_state(&folders, &all, has_ledger)?;
+    let clock = newest.map(|state| state.meta.clock).unwrap_or_default();
     for listed in all {
         let end = listed.next.unwrap_or(u64::MAX);
         if end <= from.0 {
@@ -100,10 +166,7 @@ pub fn cat(
             let Piece::Frame { first, entries } = piece else { continue };
             let entries = (first.0..end).map(Offset).zip(entries);
             for (offset, mut entry) in entries.skip_while(|(offset, _)| *offset < from) {
-                let seal = clock.seals.iter().find(|seal| seal.covers(offset));
-                if let (Entry::Reading(record), Some(seal)) = (&mut entry, seal) {
-                    seal.apply(record);
-                }
+                time(&clock, offset, &mut entry);
                 show(offset, entry);
             }
         }
@@ -112,8 +175,20 @@ pub fn cat(
     Ok(())
 }
 
-/// The clock ledger after the last commit that can be read.
-fn newest_ledger(folders: &Folders, all: &[Listed]) -> Result<Arc<ClockLedger>, StoreError> {
+/// Gives a reading the time that it is sent with.
+pub(super) fn time(clock: &ClockLedger, offset: Offset, entry: &mut Entry) {
+    let seal = clock.seals.iter().find(|seal| seal.covers(offset));
+    if let (Entry::Reading(record), Some(seal)) = (entry, seal) {
+        seal.apply(record);
+    }
+}
+
+/// The state after the last commit that can be read and is of use.
+fn newest_state(
+    folders: &Folders,
+    all: &[Listed],
+    is_of_use: impl Fn(&State) -> bool,
+) -> Result<Option<State>, StoreError> {
     for listed in all.iter().rev() {
         let id = SegmentId(listed.id);
         let found = match Seal::read(&folders.journal, id) {
@@ -129,22 +204,25 @@ fn newest_ledger(folders: &Folders, all: &[Listed]) -> Result<Arc<ClockLedger>, 
             },
         };
         let found = found.or_else(|| manifest::read_head(&folders.journal, id));
-        if let Some(state) = found.filter(|state| *state.meta.clock != ClockLedger::default()) {
-            return Ok(state.meta.clock);
+        if let Some(state) = found.filter(&is_of_use) {
+            return Ok(Some(state));
         }
     }
-    Ok(Arc::default())
+    Ok(None)
 }
 
 /// Checks every frame of every segment. `progress` hears of each report as it is
 /// made. Nothing is moved or repaired.
+///
+/// # Errors
+/// The journal is in use, or cannot be read.
 pub fn verify(
-    data_dir: &Path,
+    place: &Path,
     mut progress: impl FnMut(&SegmentReport),
 ) -> Result<Vec<SegmentReport>, StoreError> {
-    let folders = Folders::of(data_dir);
+    let (folders, all) = place_of(place)?;
     let mut reports = Vec::new();
-    for listed in listed(&folders)? {
+    for listed in all {
         let mut report = SegmentReport { id: listed.id, frames: 0, entries: 0, damage: Vec::new() };
         match check(&folders, listed) {
             Ok(audit) => {
@@ -177,7 +255,7 @@ fn check(folders: &Folders, listed: Listed) -> Result<audit::Audit, StoreError> 
     audit
 }
 
-fn in_words(damage: &Damage) -> String {
+pub(super) fn in_words(damage: &Damage) -> String {
     let mut text = damage.reason.clone();
     for missing in &damage.missing {
         let last = missing.last.map_or("?".to_owned(), |seq| seq.to_string());
@@ -186,12 +264,37 @@ fn in_words(damage: &Damage) -> String {
     text
 }
 
-fn listed(folders: &Folders) -> Result<Vec<Listed>, StoreError> {
+/// Where the segments are, and which they are.
+fn place_of(place: &Path) -> Result<(Folders, Vec<Listed>), StoreError> {
+    let mut folders = Folders::of(place);
+    if !folders.journal.is_dir() {
+        folders.journal = place.to_path_buf();
+        if place.join("db").is_file() {
+            return lone(place);
+        }
+        if !manifest::manifest_path(place).is_file() {
+            let absent = "holds no journal: neither a folder `journal`, nor a MANIFEST, nor a db";
+            return Err(StoreError::Damaged(format!("{} {absent}", place.display())));
+        }
+    }
     match open::load(&folders.journal) {
-        Ok((manifest, _)) => Ok(manifest.segments),
+        Ok((manifest, _)) => Ok((folders, manifest.segments)),
         Err(OpenError::Io { path, source, .. }) => Err(StoreError::Io(path, source)),
         Err(error) => Err(StoreError::Damaged(error.to_string())),
     }
+}
+
+/// One segment on its own, as the quarantine has it: its folder has the name that
+/// it had, perhaps with a number behind.
+fn lone(place: &Path) -> Result<(Folders, Vec<Listed>), StoreError> {
+    let nameless = || StoreError::Damaged(format!("{} is no segment's name", place.display()));
+    let place = place.canonicalize().map_err(at(place))?;
+    let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let id = name.split('-').next().and_then(|id| id.parse().ok()).ok_or_else(nameless)?;
+    let mut folders = Folders::of(&place);
+    folders.journal = place.parent().map(Path::to_path_buf).unwrap_or_default();
+    folders.lone = Some(place);
+    Ok((folders, vec![Listed { id, first: 0, next: None, is_sealed: false }]))
 }
 
 /// What a segment holds, by its seal or by reading it.
@@ -214,6 +317,7 @@ impl Outlined {
         let found = recover::read_segment(&mut segment, &folders.journal, id, first);
         segment.close();
         let found = found?;
+        let first = first.max(found.head.next);
         Ok(Self { first, next: found.state.next, contents: found.contents })
     }
 }

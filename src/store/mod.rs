@@ -36,7 +36,9 @@ mod facts;
 mod fetch;
 mod frame;
 pub mod inspect;
+mod kept;
 mod ledger;
+pub mod look;
 mod manifest;
 mod meta;
 mod open;
@@ -45,6 +47,7 @@ mod rare;
 mod recover;
 mod results;
 mod segment;
+pub mod set_aside;
 mod unframe;
 pub mod worker;
 
@@ -108,6 +111,8 @@ pub struct Store {
     broken: Option<(Epoch, String)>,
     active: Option<Active>,
     reader: Option<(SegmentId, Segment)>,
+    /// For those who only look.
+    looker: Option<(SegmentId, Segment)>,
     /// After the last good commit.
     state: State,
     frames: FrameWriter,
@@ -140,6 +145,8 @@ struct Folders {
     journal: PathBuf,
     quarantine: PathBuf,
     state: PathBuf,
+    /// The only segment, where there is no journal around it.
+    lone: Option<PathBuf>,
 }
 
 impl Folders {
@@ -148,11 +155,12 @@ impl Folders {
             journal: data_dir.join("journal"),
             quarantine: data_dir.join("quarantine"),
             state: data_dir.join("state"),
+            lone: None,
         }
     }
 
     fn segment(&self, id: SegmentId) -> PathBuf {
-        self.journal.join(id.to_string())
+        self.lone.clone().unwrap_or_else(|| self.journal.join(id.to_string()))
     }
 }
 
@@ -208,6 +216,7 @@ impl Store {
 
     /// Closes the journal so that the next start has nothing to look for.
     pub fn close(mut self) {
+        self.look_away();
         if let Some((_, segment)) = self.reader.take() {
             segment.close();
         }
@@ -216,8 +225,10 @@ impl Store {
     }
 
     fn release_reader(&mut self, id: SegmentId) {
-        if let Some((_, segment)) = self.reader.take_if(|(open, _)| *open == id) {
-            segment.close();
+        for slot in [&mut self.reader, &mut self.looker] {
+            if let Some((_, segment)) = slot.take_if(|(open, _)| *open == id) {
+                segment.close();
+            }
         }
     }
 

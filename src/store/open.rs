@@ -102,6 +102,7 @@ fn empty(options: &Options, folders: &Folders, manifest: &Manifest) -> Store {
         broken: None,
         active: None,
         reader: None,
+        looker: None,
         state: State::default(),
         frames: FrameWriter::default(),
         audits: BTreeMap::new(),

@@ -1,17 +1,21 @@
 //! Refused inputs, kept with their reason in a sled database of their own,
 //! `state/`. Bounded by count and bytes; the oldest go first, counted. It is not
 //! even opened before the first refusal.
+//!
+//! A line is kept as it came; a reading as it was journaled, so that it can be
+//! journaled again. Whole segments that could not be read are folders of their own
+//! ([`set_aside`]).
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::disk;
 use super::envelope;
 use super::error::{StoreError, at};
 use super::segment::{guarded, is_damage, open_ladder};
+use super::{disk, kept};
 use crate::core::limits::{FRAME_BYTES_MAX, REFUSALS_BYTES_MAX, REFUSALS_KEPT_MAX};
-use crate::core::reading::Refusal;
+use crate::core::reading::{Record, Refusal};
 
 /// One refused input as kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +34,32 @@ pub struct Refused {
     pub length: u64,
     /// How many of them are kept.
     pub kept_bytes: u64,
+}
+
+/// What of a refused input is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// The bytes of a line, from the first on.
+    Bytes(Vec<u8>),
+    /// A reading, with its stamp. Its number is 0 when it never got one.
+    Reading(Box<Record>),
+}
+
+/// Which refused inputs are meant; without conditions, all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this source.
+    pub source: Option<String>,
+    /// Of this kind.
+    pub kind: Option<String>,
+}
+
+impl Filter {
+    /// Whether it lets one through.
+    pub fn takes(&self, refused: &Refused) -> bool {
+        self.source.as_ref().is_none_or(|source| *source == refused.source)
+            && self.kind.as_ref().is_none_or(|kind| *kind == refused.kind)
+    }
 }
 
 /// How much is kept.
@@ -55,15 +85,9 @@ pub struct Refusals {
     last_check: Option<u32>,
 }
 
-/// Lists what a data directory keeps, newest first, at most `limit`. For use
-/// beside no running agent.
-pub fn list(data_dir: &Path, limit: usize) -> Result<Vec<Refused>, StoreError> {
-    Refusals::new(&data_dir.join("state")).list(limit)
-}
-
-/// One refused input with its bytes.
-pub fn show(data_dir: &Path, id: u64) -> Result<Option<(Refused, Vec<u8>)>, StoreError> {
-    Refusals::new(&data_dir.join("state")).show(id)
+/// The refused inputs of a data directory that no agent runs on.
+pub fn open(data_dir: &Path) -> Refusals {
+    Refusals::new(&data_dir.join("state"))
 }
 
 fn key(id: u64, part: u16) -> [u8; 11] {
@@ -72,6 +96,9 @@ fn key(id: u64, part: u16) -> [u8; 11] {
     key[9..].copy_from_slice(&part.to_be_bytes());
     key
 }
+
+/// Of a reason so many characters are kept.
+const REASON_CHARS_MAX: usize = 1_024;
 
 const TOTALS_KEY: &[u8] = b"totals";
 
@@ -88,6 +115,38 @@ fn read_totals(db: &sled::Db) -> Result<Totals, StoreError> {
 fn read_head(db: &sled::Db, id: u64) -> Result<Option<Refused>, StoreError> {
     let stored = guarded(|| Ok(db.get(key(id, 0))?))?;
     Ok(stored.and_then(|bytes| envelope::unpack(&bytes).ok()))
+}
+
+fn read_content(db: &sled::Db, head: &Refused) -> Result<Content, StoreError> {
+    let mut bytes = Vec::new();
+    for part in 1..=parts_of(head.kept_bytes) {
+        if let Some(more) = guarded(|| Ok(db.get(key(head.id, part))?))? {
+            bytes.extend_from_slice(&more);
+        }
+    }
+    // Lines are not in an envelope with a checksum.
+    Ok(match kept::unpack(&bytes) {
+        Some(record) => Content::Reading(Box::new(record)),
+        None => Content::Bytes(bytes),
+    })
+}
+
+fn parts_of(kept_bytes: u64) -> u16 {
+    kept_bytes.div_ceil(FRAME_BYTES_MAX as u64) as u16
+}
+
+fn removal(id: u64, kept_bytes: u64) -> sled::Batch {
+    let mut batch = sled::Batch::default();
+    (0..=parts_of(kept_bytes)).for_each(|part| batch.remove(&key(id, part)));
+    batch
+}
+
+/// What is stored of a refusal besides its head.
+fn content(refusal: &Refusal) -> Result<Vec<u8>, StoreError> {
+    match &refusal.reading {
+        Some(record) => kept::pack(record),
+        None => Ok(refusal.content.clone()),
+    }
 }
 
 impl Refusals {
@@ -133,15 +192,18 @@ impl Refusals {
 
     /// Makes refusals durable; the bytes written.
     pub(super) fn keep(&mut self, refusals: &[Refusal]) -> Result<u64, StoreError> {
-        let check = refusals.iter().fold(0, |check, refusal| {
+        let contents: Result<Vec<Vec<u8>>, StoreError> = refusals.iter().map(content).collect();
+        let contents = contents?;
+        let all = refusals.iter().zip(&contents);
+        let check = all.fold(0, |check, (refusal, content)| {
             let check = crc32c::crc32c_append(check, refusal.source.as_str().as_bytes());
             let check = crc32c::crc32c_append(check, &refusal.at.unix_ns().to_le_bytes());
-            crc32c::crc32c_append(check, &refusal.content)
+            crc32c::crc32c_append(check, content)
         });
         if self.last_check == Some(check) {
             return Ok(0);
         }
-        let written = self.write(refusals);
+        let written = self.write(refusals, &contents);
         if written.is_err() {
             // An error of sled stays until it is opened again.
             self.close();
@@ -151,36 +213,40 @@ impl Refusals {
         written
     }
 
-    fn write(&mut self, refusals: &[Refusal]) -> Result<u64, StoreError> {
-        let log = self.folder.join("db");
+    fn write(&mut self, refusals: &[Refusal], contents: &[Vec<u8>]) -> Result<u64, StoreError> {
         let db = self.opened()?;
         let mut totals = read_totals(db)?;
         let mut written = 0;
-        for refusal in refusals {
+        for (refusal, content) in refusals.iter().zip(contents) {
             let head = pack(&Refused {
                 id: totals.next,
                 source: refusal.source.as_str().to_owned(),
                 at_unix_ns: refusal.at.unix_ns(),
                 kind: refusal.kind.to_owned(),
-                reason: refusal.reason.chars().take(1_024).collect(),
+                reason: refusal.reason.chars().take(REASON_CHARS_MAX).collect(),
                 length: refusal.length,
-                kept_bytes: refusal.content.len() as u64,
+                kept_bytes: content.len() as u64,
             })?;
             let mut batch = sled::Batch::default();
             batch.insert(&key(totals.next, 0), head);
-            for (part, bytes) in (1..).zip(refusal.content.chunks(FRAME_BYTES_MAX)) {
+            for (part, bytes) in (1..).zip(content.chunks(FRAME_BYTES_MAX)) {
                 batch.insert(&key(totals.next, part), bytes);
             }
             totals.next += 1;
-            totals.bytes += refusal.content.len() as u64;
-            written += refusal.content.len() as u64;
+            totals.bytes += content.len() as u64;
+            written += content.len() as u64;
             batch.insert(TOTALS_KEY, pack(&totals)?);
             db.apply_batch(batch)?;
         }
         drop_oldest(db, &mut totals)?;
-        db.flush()?;
-        std::fs::File::open(&log).and_then(|log| log.sync_data()).map_err(at(&log))?;
+        self.sync()?;
         Ok(written)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let log = self.folder.join("db");
+        self.opened()?.flush()?;
+        std::fs::File::open(&log).and_then(|log| log.sync_data()).map_err(at(&log))
     }
 
     /// How much is kept.
@@ -188,32 +254,78 @@ impl Refusals {
         self.existing()?.map_or(Ok(Totals { oldest: 1, next: 1, ..Totals::default() }), read_totals)
     }
 
-    /// The newest first, at most `limit`.
-    pub fn list(&mut self, limit: usize) -> Result<Vec<Refused>, StoreError> {
+    /// The newest first, at most `limit`, each as `view` has it: one content at a
+    /// time is in memory.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn list<T>(
+        &mut self,
+        filter: &Filter,
+        limit: usize,
+        mut view: impl FnMut(Refused, Content) -> T,
+    ) -> Result<Vec<T>, StoreError> {
         let totals = self.totals()?;
         let Some(db) = self.existing()? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
-        for id in (totals.oldest..totals.next).rev().take(limit) {
-            found.extend(read_head(db, id)?);
+        for id in (totals.oldest..totals.next).rev() {
+            if found.len() == limit {
+                break;
+            }
+            let Some(head) = read_head(db, id)?.filter(|head| filter.takes(head)) else { continue };
+            let content = read_content(db, &head)?;
+            found.push(view(head, content));
         }
         Ok(found)
     }
 
-    /// One with its bytes.
-    pub fn show(&mut self, id: u64) -> Result<Option<(Refused, Vec<u8>)>, StoreError> {
+    /// One with what is kept of it.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn show(&mut self, id: u64) -> Result<Option<(Refused, Content)>, StoreError> {
         let Some(db) = self.existing()? else { return Ok(None) };
         let Some(head) = read_head(db, id)? else { return Ok(None) };
-        let parts = head.kept_bytes.div_ceil(FRAME_BYTES_MAX as u64) as u16;
-        let mut content = Vec::new();
-        for part in 1..=parts {
-            if let Some(bytes) = guarded(|| Ok(db.get(key(id, part))?))? {
-                content.extend_from_slice(&bytes);
-            }
-        }
+        let content = read_content(db, &head)?;
         Ok(Some((head, content)))
     }
 
-    pub(super) fn close(&mut self) {
+    /// Deletes one, durably; what it was, if it was there.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn discard(&mut self, id: u64) -> Result<Option<Refused>, StoreError> {
+        let mut totals = self.totals()?;
+        let Some(db) = self.existing()? else { return Ok(None) };
+        let Some(head) = read_head(db, id)? else { return Ok(None) };
+        let mut batch = removal(id, head.kept_bytes);
+        totals.bytes = totals.bytes.saturating_sub(head.kept_bytes);
+        while totals.oldest < totals.next
+            && (totals.oldest == id || read_head(db, totals.oldest)?.is_none())
+        {
+            totals.oldest += 1;
+        }
+        batch.insert(TOTALS_KEY, pack(&totals)?);
+        db.apply_batch(batch)?;
+        self.sync()?;
+        Ok(Some(head))
+    }
+
+    /// Gives one another reason: it was handed in again and refused again.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn restate(&mut self, id: u64, kind: &str, reason: &str) -> Result<(), StoreError> {
+        let Some(db) = self.existing()? else { return Ok(()) };
+        let Some(head) = read_head(db, id)? else { return Ok(()) };
+        let reason = reason.chars().take(REASON_CHARS_MAX).collect();
+        let head = pack(&Refused { kind: kind.to_owned(), reason, ..head })?;
+        guarded(|| Ok(db.insert(key(id, 0), head)?))?;
+        self.sync()
+    }
+
+    /// Closes the database until it is needed again.
+    pub fn close(&mut self) {
         let db = self.db.take();
         let _ = guarded(|| {
             drop(db);
@@ -226,14 +338,13 @@ fn drop_oldest(db: &sled::Db, totals: &mut Totals) -> Result<(), StoreError> {
     while totals.next - totals.oldest > REFUSALS_KEPT_MAX as u64
         || (totals.bytes > REFUSALS_BYTES_MAX && totals.oldest < totals.next)
     {
-        let kept_bytes = read_head(db, totals.oldest)?.map_or(0, |head| head.kept_bytes);
-        let mut batch = sled::Batch::default();
-        for part in 0..=kept_bytes.div_ceil(FRAME_BYTES_MAX as u64) as u16 {
-            batch.remove(&key(totals.oldest, part));
-        }
+        let head = read_head(db, totals.oldest)?;
+        let kept_bytes = head.as_ref().map_or(0, |head| head.kept_bytes);
+        let mut batch = removal(totals.oldest, kept_bytes);
         totals.oldest += 1;
         totals.bytes = totals.bytes.saturating_sub(kept_bytes);
-        totals.dropped += 1;
+        // Of one that was discarded nothing is left to drop.
+        totals.dropped += u64::from(head.is_some());
         batch.insert(TOTALS_KEY, pack(totals)?);
         db.apply_batch(batch)?;
     }

@@ -252,16 +252,18 @@ fn refusals_are_kept_with_all_their_bytes() {
         reason: "line 7: expected a number".into(),
         content: content.clone(),
         length: 20_000,
+        reading: None,
     };
     let with = Commit { refusals: vec![refusal], ..commit(1, 1) };
     store.commit(&with).unwrap();
     // Tried again: kept once.
     store.refusals.keep(&with.refusals).unwrap();
     store.close();
-    let listed = quarantine::list(dir.path(), 10).unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].reason, "line 7: expected a number");
-    assert_eq!(quarantine::show(dir.path(), 1).unwrap().unwrap().1, content);
+    let mut kept = quarantine::open(dir.path());
+    let all = quarantine::Filter::default();
+    let listed = kept.list(&all, 10, |refused, _| refused.reason).unwrap();
+    assert_eq!(listed, ["line 7: expected a number"]);
+    assert_eq!(kept.show(1).unwrap().unwrap().1, quarantine::Content::Bytes(content));
 }
 
 #[test]

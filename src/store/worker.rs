@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use super::quarantine::Refused;
-use super::{OpenError, Options, Store, StoreError, checkpoint};
+use super::{OpenError, Options, Store, checkpoint};
 use crate::core::id::SegmentId;
 use crate::core::limits::EVENT_QUEUE_MAX;
 use crate::core::seam::{Checkpointed, Commit, Fetch, Recovered, StoreEvent};
@@ -16,12 +15,18 @@ use crate::core::seam::{Checkpointed, Commit, Fetch, Recovered, StoreEvent};
 /// Name of the thread, in traces and in the panic hook.
 pub const THREAD_NAME: &str = "tidegate-store";
 
+/// Pings without a question after which nobody looks any more: about ten seconds.
+const LOOK_AWAY_AFTER: u32 = 10;
+
+/// Something to be asked of the store on its thread.
+type Question = Box<dyn FnOnce(&mut Store) + Send>;
+
 enum Request {
     Commit(Box<Commit>),
     Fetch(Fetch),
     Remove(SegmentId),
     Checkpoint(Checkpointed, Arc<Vec<u8>>),
-    Refused(usize, SyncSender<Result<Vec<Refused>, StoreError>>),
+    Ask(Question),
     Ping,
     Close,
 }
@@ -33,6 +38,32 @@ pub struct Worker {
     requests: SyncSender<Request>,
     heartbeat: Arc<AtomicU64>,
     thread: JoinHandle<()>,
+}
+
+/// Where questions to the store can be asked, beside its daily work.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    requests: SyncSender<Request>,
+}
+
+impl Desk {
+    /// Asks, and waits for the answer: the store thread has its other work too.
+    /// A question should be answered within milliseconds.
+    ///
+    /// # Errors
+    /// The store thread is gone.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Store) -> T + Send + 'static,
+    ) -> Result<T, WorkerGone> {
+        let (answer, result) = sync_channel(1);
+        let asked: Question = Box::new(move |store| {
+            // Whoever asked may have gone away.
+            let _ = answer.send(question(store));
+        });
+        self.requests.send(Request::Ask(asked)).map_err(|_| WorkerGone)?;
+        result.recv().map_err(|_| WorkerGone)
+    }
 }
 
 /// The store thread is gone: it panicked.
@@ -80,6 +111,7 @@ fn run(
     events: &dyn Fn(StoreEvent),
     heartbeat: &AtomicU64,
 ) {
+    let mut idle_pings = 0_u32;
     for request in inbox {
         match request {
             Request::Commit(commit) => {
@@ -96,11 +128,16 @@ fn run(
                 let error = written.err().map(|error| error.to_string());
                 events(StoreEvent::Checkpointed { of, error });
             }
-            Request::Refused(limit, answer) => {
-                // Whoever asked may have gone away.
-                let _ = answer.send(store.refusals().list(limit));
+            Request::Ask(question) => {
+                question(&mut store);
+                idle_pings = 0;
             }
-            Request::Ping => {}
+            Request::Ping => {
+                idle_pings += 1;
+                if idle_pings == LOOK_AWAY_AFTER {
+                    store.look_away();
+                }
+            }
             Request::Close => break,
         }
         heartbeat.fetch_add(1, Ordering::Relaxed);
@@ -129,12 +166,9 @@ impl Worker {
         self.send(Request::Checkpoint(of, bytes))
     }
 
-    /// The newest refused inputs, at most `limit`. Waits for the store thread;
-    /// not for the driver loop.
-    pub fn refused(&self, limit: usize) -> Result<Result<Vec<Refused>, StoreError>, WorkerGone> {
-        let (answer, result) = sync_channel(1);
-        self.send(Request::Refused(limit, answer))?;
-        result.recv().map_err(|_| WorkerGone)
+    /// For questions beside the daily work.
+    pub fn desk(&self) -> Desk {
+        Desk { requests: self.requests.clone() }
     }
 
     /// Counts requests answered; advances with [`Worker::ping`] too.

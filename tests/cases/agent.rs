@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -67,6 +68,32 @@ impl Plant {
     pub(crate) fn configure(&self, sections: &str) {
         let text = std::fs::read_to_string(&self.config).unwrap();
         std::fs::write(&self.config, format!("{text}{sections}\n")).unwrap();
+    }
+
+    /// Changes the configuration.
+    pub(crate) fn rewrite(&self, from: &str, to: &str) {
+        let text = std::fs::read_to_string(&self.config).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(&self.config, text.replace(from, to)).unwrap();
+    }
+
+    /// Runs a command with this configuration: its exit code and what it says.
+    pub(crate) fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(arguments)
+            .arg("-c")
+            .arg(&self.config)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    /// The same where the exit code is known.
+    pub(crate) fn say(&self, arguments: &[&str], code: i32) -> String {
+        let (ended, said) = self.command(arguments);
+        assert_eq!(ended, Some(code), "{arguments:?}: {said}");
+        said
     }
 
     /// Where its files are.

@@ -6,8 +6,10 @@ mod support;
 
 mod agent;
 mod clock;
+mod journal;
 mod json;
 mod ops;
+mod quarantine;
 mod time;
 mod uplink;
 mod windows;

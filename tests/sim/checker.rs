@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::core::clock::{ClockState, correct, seal};
 use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
-use tidegate::core::reading::{Entry, Origin, Record, Value};
+use tidegate::core::reading::{Entry, GapReason, GapRecord, Origin, Record, Value};
 
 use tidegate::core::seam::Shown as OnSite;
 use tidegate::core::status::Status;
 use tidegate::core::window::{ResultStatus, WindowResult};
 
 use crate::broker::Received;
+use crate::clock::EPOCH_NS;
 use crate::source::REPEATING;
 use crate::world::{INFLIGHT_MAX, World};
 
@@ -60,6 +61,25 @@ pub fn is_durable_before_shown(world: &World, shown: &OnSite) {
         OnSite::Late(late) => world.disk.is_flushed(&Entry::Late((**late).clone())),
     };
     assert!(is_there, "shown on site before it was flushed: {shown:?}");
+}
+
+/// Whatever the wall clock did: what is given up for its age alone is that old in
+/// truth. Devices are heard up to five seconds late.
+pub fn is_old_enough(world: &World, gap: &GapRecord) {
+    const SLACK_NS: i64 = 6_000_000_000;
+    let is_for_age = gap.reason == GapReason::Evicted && world.scenario.quota_bytes > 1_000_000;
+    let (Some(max_age_s), true) = (world.scenario.max_age_s, is_for_age) else { return };
+    let now_ns = EPOCH_NS + world.now_us as i64 * 1_000;
+    let seqs = gap.first_seq..=gap.last_seq.unwrap_or(gap.first_seq);
+    world.disk.find(|_, entry| -> Option<()> {
+        let record = entry.reading().filter(|record| {
+            (&record.source, record.epoch) == (&gap.source, gap.epoch) && seqs.contains(&record.seq)
+        })?;
+        let key = (record.stamp.boot.0, record.stamp.uptime.ns());
+        let age_ns = now_ns - world.machine.arrivals[&key];
+        assert!(age_ns + SLACK_NS >= max_age_s * 1_000_000_000, "{age_ns} ns old: {record:#?}");
+        None
+    });
 }
 
 pub fn is_durable_before_receipt(world: &World, source: usize, numbers: &[i64]) {
@@ -168,6 +188,8 @@ pub struct Shown {
     pub holdover: u64,
     /// Repeats dropped in the last life of runs that lost nothing.
     pub repeats: u64,
+    /// Readings given up for their age alone.
+    pub expired: u64,
 }
 
 impl Shown {
@@ -178,6 +200,7 @@ impl Shown {
             corrected: self.corrected + other.corrected,
             holdover: self.holdover + other.holdover,
             repeats: self.repeats + other.repeats,
+            expired: self.expired + other.expired,
         }
     }
 }
@@ -235,6 +258,12 @@ pub fn shown(world: &World) -> Shown {
         corrected: received.corrections.len() as u64,
         holdover: count(&|record| record.stamp.state == ClockState::Holdover),
         repeats: books[&SourceId::new(REPEATING)].duplicates * u64::from(is_whole),
+        expired: match world.scenario.max_age_s {
+            Some(_) if world.scenario.quota_bytes > 1_000_000 => {
+                world.agent.source_books().values().map(|books| books.evicted).sum()
+            }
+            _ => 0,
+        },
     }
 }
 

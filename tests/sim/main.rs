@@ -31,6 +31,7 @@ fn scenario(seed: u64) -> Scenario {
         seed,
         when_full: [WhenFull::DropOldest, WhenFull::Block, WhenFull::DropNewest][seed as usize % 3],
         quota_bytes: if seed.is_multiple_of(4) { 20_000 } else { 10_000_000 },
+        max_age_s: if seed.is_multiple_of(7) { Some(20) } else { None },
         has_rot: seed.is_multiple_of(5),
         planted: Planted::Nothing,
         uplinks: if seed % 5 == 2 { 2 } else { 1 },
@@ -80,8 +81,8 @@ fn every_seed_delivers_everything_and_runs_the_same_twice() {
     }
     // No rule on times may hold for want of cases.
     if is_many {
-        let Shown { restamped, bounded, corrected, holdover, repeats } = total;
-        let least = [restamped, bounded, corrected, holdover, repeats].into_iter().min();
+        let Shown { restamped, bounded, corrected, holdover, repeats, expired } = total;
+        let least = [restamped, bounded, corrected, holdover, repeats, expired].into_iter().min();
         assert!(least >= Some(100), "{total:?}");
     }
 }

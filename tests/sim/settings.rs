@@ -24,6 +24,7 @@ pub fn settings(scenario: &Scenario) -> Settings {
         quota_bytes: scenario.quota_bytes,
         reserve_bytes: 0,
         when_full: scenario.when_full,
+        max_age: scenario.max_age_s.map(Span::from_secs),
         uplinks: ["main", "second"][..scenario.uplinks]
             .iter()
             .map(|name| UplinkSettings {

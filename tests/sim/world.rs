@@ -37,6 +37,8 @@ pub struct Scenario {
     pub seed: u64,
     pub when_full: WhenFull,
     pub quota_bytes: u64,
+    /// Older readings are given up, if anything is said.
+    pub max_age_s: Option<i64>,
     pub has_rot: bool,
     pub planted: Planted,
     /// 1 or 2.
@@ -263,6 +265,7 @@ impl World {
                 Effect::Notice(Notice::ReplayDiffers { differences }) => {
                     panic!("{differences} results differ after a replay");
                 }
+                Effect::Notice(Notice::Gap(gap)) => checker::is_old_enough(self, &gap),
                 Effect::Notice(_) => {}
             }
         }

@@ -11,7 +11,7 @@ use rumqttc::v5::{AsyncClient, Event, EventLoop, MqttOptions};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::received::Received;
+use crate::cli::audit::received::Received;
 use crate::exit::{Exit, Failure};
 
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 
 use super::super::digits::grouped;
-use super::proof::{Proof, Tally, is_window};
+use crate::cli::audit::proof::{Proof, Tally, is_window};
 use crate::cli::print;
 use crate::exit::Failure;
 

@@ -167,8 +167,12 @@ impl Agent {
     ) {
         self.unsaved_since.get_or_insert(now.mono);
         if let Entry::Reading(record) = entry {
+            let mut record = record.clone();
+            // As it was sent, its time final.
+            self.timing.finish(offset, &mut record);
+            let source = record.source.clone();
             let refusal = self.refusal_by_broker(at, record, why);
-            self.quarantine(now, &record.source, vec![refusal], effects);
+            self.quarantine(now, &source, vec![refusal], effects);
         }
         self.write_off_refused(now, entry, effects);
         if self.is_done_everywhere(offset) {
@@ -176,9 +180,7 @@ impl Agent {
         }
     }
 
-    fn refusal_by_broker(&self, at: usize, record: &Record, why: &str) -> Refusal {
-        let text = format!("{:?}", record.value);
-        let content: Vec<u8> = text.bytes().take(crate::core::limits::REFUSAL_BYTES_MAX).collect();
+    fn refusal_by_broker(&self, at: usize, record: Record, why: &str) -> Refusal {
         Refusal {
             source: record.source.clone(),
             at: record.stamp.ingest_time,
@@ -191,8 +193,9 @@ impl Agent {
                 record.epoch,
                 self.uplinks[at].settings.name
             ),
-            length: text.len() as u64,
-            content,
+            length: record.weight() as u64,
+            content: Vec::new(),
+            reading: Some(Box::new(record)),
         }
     }
 

@@ -3,11 +3,13 @@
 use super::repeats::Came;
 use super::*;
 use crate::core::clock::seal;
+use crate::core::clock::{ClockSource, ClockState};
+use crate::core::id::BootId;
 use crate::core::id::CommitId;
-use crate::core::reading::{Origin, Reading, Record, Refusal, Stamp};
+use crate::core::reading::{Arrival, Flags, Origin, Reading, Record, Refusal, Stamp};
 use crate::core::seam::{Batch, Checkpointed, UplinkMeta};
 use crate::core::stamp::{self, Verdict};
-use crate::core::time::EventTime;
+use crate::core::time::{EventTime, TimebaseId};
 use std::sync::Arc;
 
 /// What a batch brought, for its notices.
@@ -51,7 +53,7 @@ impl Agent {
                     self.number(now, &source, (reading, stamp), &mut tally, effects);
                 }
                 Verdict::Quarantine { flags: _, reason } => {
-                    refusals.push(refusal(&source, arrival.ingest, &reading, reason));
+                    refusals.push(refusal(&source, &arrival, reading, reason));
                 }
             }
         }
@@ -97,18 +99,8 @@ impl Agent {
         if !stamp::is_plausible(stamp.flags) {
             tally.implausible += 1;
         }
-        let seq = self.books.accept(source);
-        let record = Record {
-            source: source.clone(),
-            epoch: self.books.epoch(),
-            seq,
-            series: reading.series,
-            value: reading.value,
-            quality: reading.quality,
-            quality_detail: reading.quality_detail,
-            id: reading.id,
-            stamp,
-        };
+        let (epoch, seq) = (self.books.epoch(), self.books.accept(source));
+        let record = Record { epoch, seq, ..release::record(source, reading, stamp) };
         self.remember(&record, effects);
         let is_open = seal::is_open(&record.stamp);
         // Before it is moved away; what the windows say follows it in the journal.
@@ -275,23 +267,32 @@ fn moves_frontier(stamp: &Stamp) -> Option<EventTime> {
     is_known.then(|| stamp.event_time.min(stamp.ingest_time.as_event_time()))
 }
 
-fn refusal(
-    source: &SourceId,
-    at: crate::core::time::IngestTime,
-    reading: &Reading,
-    reason: String,
-) -> Refusal {
-    let claimed = reading.device_time.as_ref().map(stamp::shown).unwrap_or_default();
-    let text = format!(
-        "{} {} = {:?} at {claimed}",
-        reading.series.entity, reading.series.property, reading.value
-    );
+/// A reading whose device time the source's policy refuses, with what it said:
+/// its stamp is that claim and no more.
+fn refusal(source: &SourceId, arrival: &Arrival, reading: Reading, reason: String) -> Refusal {
+    let claimed = reading.device_time;
+    let stamp = Stamp {
+        event_time: claimed.map_or(arrival.ingest.as_event_time(), |device| device.at),
+        ingest_time: arrival.ingest,
+        uptime: arrival.uptime,
+        boot: BootId::default(),
+        origin: Origin::Device,
+        clock: ClockSource::Unknown,
+        state: ClockState::Unsynchronized,
+        max_error: None,
+        timebase: TimebaseId::default(),
+        first_event_time: None,
+        utc_offset_s: claimed.and_then(|device| device.utc_offset_s),
+        flags: claimed.map_or(Flags::NONE, |device| device.flags),
+    };
+    let record = release::record(source, reading, stamp);
     Refusal {
         source: source.clone(),
-        at,
+        at: arrival.ingest,
         kind: "time",
         reason,
-        length: text.len() as u64,
-        content: text.into_bytes(),
+        length: record.weight() as u64,
+        content: Vec::new(),
+        reading: Some(Box::new(record)),
     }
 }

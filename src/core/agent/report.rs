@@ -7,7 +7,8 @@ impl Agent {
     /// The books as they stand.
     pub fn status(&self, now: &Now) -> Status {
         let frontier = self.frontier_offset();
-        let unfinished = self.buffer.segments().iter().filter(|segment| segment.next > frontier);
+        let segments = self.buffer.segments();
+        let unfinished = segments.iter().filter(|segment| segment.next > frontier);
         let contents = unfinished.flat_map(|segment| segment.contents.values());
         let backlog = self.books.stored();
         Status {
@@ -30,8 +31,12 @@ impl Agent {
                 .oldest(frontier.0)
                 .or_else(|| contents.map(|range| range.earliest).min())
                 .filter(|_| backlog > 0),
-            segments: self.buffer.segments().len(),
+            segments: segments.len(),
+            segment_entries: segments.iter().map(|segment| segment.next.0 - segment.first.0).sum(),
+            segment_bytes: segments.iter().map(|segment| segment.bytes).sum(),
             disk: self.buffer.disk(),
+            capacity_bytes: self.buffer.capacity(),
+            is_filling: self.buffer.is_filling(),
             full: self.buffer.full(),
             is_committing: self.pending.failed_attempts() == 0,
             uplinks: self.uplinks.iter().map(|uplink| self.uplink_status(uplink, now)).collect(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::id::Seq;
-use crate::core::seam::SourceRange;
+use crate::core::seam::{SegmentInfo, SourceRange};
 use crate::core::time::{EventTime, IngestTime};
 
 /// Numbers to be written off, and what is known of them.
@@ -31,6 +31,17 @@ impl Agent {
                 None => Notice::Room { refused: std::mem::take(&mut self.refused_since_full) },
             }));
         }
+        if let Some(is_filling) = self.buffer.judge_fill() {
+            let used_bytes = self.buffer.disk().used_bytes;
+            effects.push(Effect::Notice(match is_filling {
+                true => Notice::Filling {
+                    used_bytes,
+                    capacity_bytes: self.buffer.capacity(),
+                    backlog: self.books.stored(),
+                },
+                false => Notice::Emptied { used_bytes },
+            }));
+        }
         self.evict_if_due(now, effects);
     }
 
@@ -39,7 +50,18 @@ impl Agent {
         if self.pending.is_outstanding() || self.start > self.buffer.start() {
             return;
         }
-        let Some(segment) = self.buffer.to_evict() else { return };
+        let state = self.clock.reading(now).state;
+        let limit = self.expiry.limit(now, state, self.buffer.segments());
+        let (frontier, covered) = (self.frontier_offset(), self.windows.covered(false));
+        let (timing, expiry) = (&self.timing, &self.expiry);
+        // What is done with goes by itself; what the windows still need stays, and
+        // so does what an unsynchronized clock has stamped.
+        let is_expired = |segment: &SegmentInfo| {
+            let is_idle = segment.next > frontier && segment.next <= covered;
+            let is_dated = timing.is_as_stamped(segment.first, segment.next);
+            is_idle && is_dated && limit.is_some_and(|limit| expiry.is_expired(segment, limit))
+        };
+        let Some(segment) = self.buffer.to_evict(is_expired) else { return };
         let (first, end, contents) = (segment.first, segment.next, segment.contents.clone());
         if !self.give_up_below(end) {
             return;

@@ -124,6 +124,13 @@ impl Timing {
         false
     }
 
+    /// The same for one that is not sent any more, uncounted.
+    pub(super) fn finish(&self, offset: Offset, record: &mut Record) {
+        if seal::is_open(&record.stamp) {
+            record.stamp = self.timed(offset, record.stamp);
+        }
+    }
+
     fn timed(&self, offset: Offset, mut stamp: Stamp) -> Stamp {
         if let Some(seal) = self.seals.iter().find(|seal| seal.covers(offset)) {
             seal.apply_to(&mut stamp);
@@ -176,6 +183,12 @@ impl Timing {
             }
         }
         self.is_changed = true;
+    }
+
+    /// Whether every reading in `[first, end)` happened when its own stamp says.
+    pub(super) fn is_as_stamped(&self, first: Offset, end: Offset) -> bool {
+        let overlaps = |seal: &Seal| seal.first < end && first < seal.end;
+        end <= self.sealed && !self.seals.iter().any(overlaps)
     }
 
     fn forget_below(&mut self, frontier: Offset) {

@@ -12,6 +12,10 @@ use crate::core::time::Span;
 /// this programme was made (`floor_ns`, since the UNIX epoch) does not: it waits
 /// for a better one.
 pub fn may_enter(stamp: &Stamp, floor_ns: i64) -> bool {
+    // It has been there, under its first number.
+    if stamp.flags.has(Flags::RELEASED) {
+        return false;
+    }
     let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
     if is_device { is_plausible(stamp.flags) } else { stamp.event_time.unix_ns() >= floor_ns }
 }
@@ -117,5 +121,14 @@ mod tests {
         assert!(!horizon.moves_watermark(&unset, LIMIT, FLOOR_NS));
         let restamped = Stamp { origin: Origin::Restamped, ..unset };
         assert!(horizon.moves_watermark(&restamped, LIMIT, FLOOR_NS));
+    }
+
+    /// It has been counted under its first number.
+    #[test]
+    fn what_an_operator_released_enters_no_window_again() {
+        let first = stamp(UTC_NS / S, UTC_NS / S, 10, ClockState::Synchronized);
+        assert!(may_enter(&first, FLOOR_NS));
+        let again = Stamp { flags: first.flags.with(Flags::RELEASED), ..first };
+        assert!(!may_enter(&again, FLOOR_NS));
     }
 }

@@ -5,59 +5,66 @@ use super::received::{Received, Stretch};
 
 /// What the agent's own books say of one source and epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Produced {
-    pub(super) source: String,
-    pub(super) epoch: String,
+pub(in crate::cli) struct Produced {
+    pub(in crate::cli) source: String,
+    pub(in crate::cli) epoch: String,
     /// Readings accepted: they have the numbers 1 to this.
-    pub(super) accepted: u64,
+    pub(in crate::cli) accepted: u64,
 }
 
 /// What became of one source and epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) source: String,
-    pub(super) epoch: String,
-    pub(super) produced: u64,
+pub(in crate::cli) struct Tally {
+    pub(in crate::cli) source: String,
+    pub(in crate::cli) epoch: String,
+    pub(in crate::cli) produced: u64,
     /// Messages, repeats included.
-    pub(super) delivered: u64,
-    pub(super) distinct: u64,
+    pub(in crate::cli) delivered: u64,
+    pub(in crate::cli) distinct: u64,
     /// Numbers that never came and that a gap record names.
-    pub(super) missing_named: u64,
+    pub(in crate::cli) missing_named: u64,
     /// Numbers that never came, and nobody says why.
-    pub(super) missing_unnamed: u64,
+    pub(in crate::cli) missing_unnamed: u64,
     /// The first number that never came.
-    pub(super) first_missing: Option<u64>,
+    pub(in crate::cli) first_missing: Option<u64>,
     /// Numbers that came with two different contents.
-    pub(super) changed: u64,
+    pub(in crate::cli) changed: u64,
     /// Numbers that came although they were never given out.
-    pub(super) invented: u64,
+    pub(in crate::cli) invented: u64,
 }
 
 impl Tally {
     /// Copies beyond the first of each.
-    pub(super) const fn repeats(&self) -> u64 {
+    pub(in crate::cli) const fn repeats(&self) -> u64 {
         self.delivered - self.distinct
     }
 }
 
 /// The verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Proof {
-    pub(super) planned: u64,
-    pub(super) tallies: Vec<Tally>,
-    pub(super) out_of_contract: u64,
+pub(in crate::cli) struct Proof {
+    pub(in crate::cli) planned: u64,
+    pub(in crate::cli) tallies: Vec<Tally>,
+    pub(in crate::cli) out_of_contract: u64,
     /// Why it fails; empty when it holds.
-    pub(super) objections: Vec<String>,
+    pub(in crate::cli) objections: Vec<String>,
 }
 
 impl Proof {
-    pub(super) fn holds(&self) -> bool {
+    pub(in crate::cli) fn holds(&self) -> bool {
         self.objections.is_empty()
     }
 }
 
 /// Compares. `planned` is what the PLC was told to produce.
-pub(super) fn judge(planned: u64, produced: &[Produced], received: &Received) -> Proof {
+pub(in crate::cli) fn judge(planned: u64, produced: &[Produced], received: &Received) -> Proof {
+    let tallies = tallies(produced, received);
+    let objections = objections(planned, &tallies, received);
+    Proof { planned, tallies, out_of_contract: received.out_of_contract, objections }
+}
+
+/// What became of each source and epoch.
+pub(in crate::cli) fn tallies(produced: &[Produced], received: &Received) -> Vec<Tally> {
     let nothing = Stretch::default();
     let mut tallies: Vec<Tally> = produced
         .iter()
@@ -76,12 +83,11 @@ pub(super) fn judge(planned: u64, produced: &[Produced], received: &Received) ->
             tallies.push(tally(&Produced { source, epoch, accepted: 0 }, stretch));
         }
     }
-    let objections = objections(planned, &tallies, received);
-    Proof { planned, tallies, out_of_contract: received.out_of_contract, objections }
+    tallies
 }
 
 /// Whether a source is a window: then what it produces are results.
-pub(super) fn is_window(source: &str) -> bool {
+pub(in crate::cli) fn is_window(source: &str) -> bool {
     source.starts_with("window:")
 }
 
@@ -100,7 +106,7 @@ fn tally(produced: &Produced, stretch: &Stretch) -> Tally {
             continue;
         }
         tally.first_missing.get_or_insert(seq);
-        if stretch.gaps.iter().any(|gap| gap.contains(&seq)) {
+        if stretch.names(seq) {
             tally.missing_named += 1;
         } else {
             tally.missing_unnamed += 1;

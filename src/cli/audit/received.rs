@@ -10,35 +10,43 @@ use chrono::DateTime;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+/// Before the name of a window, as a source of results.
+const WINDOW: &str = "window:";
+
 /// Everything that came.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Received {
+pub(in crate::cli) struct Received {
     /// By source and epoch.
-    pub(super) stretches: BTreeMap<(String, String), Stretch>,
+    pub(in crate::cli) stretches: BTreeMap<(String, String), Stretch>,
     /// Results of windows, by source (`window:NAME`) and epoch.
-    pub(super) results: BTreeMap<(String, String), Stretch>,
+    pub(in crate::cli) results: BTreeMap<(String, String), Stretch>,
     /// Readings that came too late for a window.
-    pub(super) late: u64,
+    pub(in crate::cli) late: u64,
     /// Messages that break the contract.
-    pub(super) out_of_contract: u64,
+    pub(in crate::cli) out_of_contract: u64,
     /// The first of them, and what is wrong with it.
-    pub(super) first_complaint: Option<String>,
+    pub(in crate::cli) first_complaint: Option<String>,
     /// Delivery frontiers, corrections, status messages and clock events.
-    pub(super) side_messages: u64,
+    pub(in crate::cli) side_messages: u64,
 }
 
 /// What came of one source and epoch.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stretch {
+pub(in crate::cli) struct Stretch {
     /// Readings, repeats included.
-    pub(super) delivered: u64,
+    pub(in crate::cli) delivered: u64,
     /// By number.
-    pub(super) copies: BTreeMap<u64, Copies>,
+    pub(in crate::cli) copies: BTreeMap<u64, Copies>,
     /// Numbers that gap records name.
-    pub(super) gaps: Vec<RangeInclusive<u64>>,
+    pub(in crate::cli) gaps: Vec<RangeInclusive<u64>>,
 }
 
 impl Stretch {
+    /// Whether a gap record names the number.
+    pub(in crate::cli) fn names(&self, seq: u64) -> bool {
+        self.gaps.iter().any(|gap| gap.contains(&seq))
+    }
+
     /// One more copy of the reading or result of that number.
     fn take(&mut self, seq: u64, payload: &[u8]) {
         let content = Content::of(payload);
@@ -57,10 +65,10 @@ impl Stretch {
 
 /// The copies of one reading.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Copies {
+pub(in crate::cli) struct Copies {
     content: Content,
     /// Whether two of them differ.
-    pub(super) is_changed: bool,
+    pub(in crate::cli) is_changed: bool,
 }
 
 /// Stands for the bytes of a payload: with millions of readings the bytes
@@ -130,15 +138,38 @@ struct GapForm {
 
 impl Received {
     /// Takes one message in.
-    pub(super) fn take(&mut self, topic: &str, payload: &[u8]) {
+    pub(in crate::cli) fn take(&mut self, topic: &str, payload: &[u8]) {
         if let Err(problem) = self.sort(topic, payload) {
             self.out_of_contract += 1;
             self.first_complaint.get_or_insert_with(|| format!("{topic}: {problem}"));
         }
     }
 
+    /// Readings or results of one source and epoch.
+    pub(in crate::cli) fn stretch(&self, key: &(String, String)) -> Option<&Stretch> {
+        let stretches = if key.0.starts_with(WINDOW) { &self.results } else { &self.stretches };
+        stretches.get(key)
+    }
+
+    /// Whether anything of a source came.
+    pub(in crate::cli) fn knows(&self, source: &str) -> bool {
+        self.stretches.keys().chain(self.results.keys()).any(|(known, _)| known == source)
+    }
+
+    /// Whether a number came with this content; `None` where it did not come.
+    pub(in crate::cli) fn holds(
+        &self,
+        (source, epoch): (&str, &str),
+        seq: u64,
+        payload: &[u8],
+    ) -> Option<bool> {
+        let stretch = self.stretch(&(source.to_owned(), epoch.to_owned()))?;
+        let copies = stretch.copies.get(&seq)?;
+        Some(copies.content == Content::of(payload))
+    }
+
     /// Different readings.
-    pub(super) fn distinct(&self) -> u64 {
+    pub(in crate::cli) fn distinct(&self) -> u64 {
         self.stretches.values().map(|stretch| stretch.copies.len() as u64).sum()
     }
 
@@ -199,7 +230,7 @@ impl Received {
         if numbers.is_empty() {
             return Err("a gap that ends before it starts".to_owned());
         }
-        let is_of_window = form.source.starts_with("window:");
+        let is_of_window = form.source.starts_with(WINDOW);
         let stretches = if is_of_window { &mut self.results } else { &mut self.stretches };
         stretches.entry((form.source, form.epoch)).or_default().gaps.push(numbers);
         Ok(())
@@ -231,11 +262,11 @@ fn check_time(key: &str, text: &str) -> Result<(), String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::cli) mod tests {
     use super::*;
 
     /// A reading of `demo/plc` as the contract has it.
-    pub(in crate::cli::demo) fn reading(epoch: &str, seq: u64, value: u64) -> String {
+    pub(in crate::cli) fn reading(epoch: &str, seq: u64, value: u64) -> String {
         format!(
             r#"{{"v":1,"gateway":"demo","source":"plc","epoch":"{epoch}","seq":{seq},"entity":"plc-1","property":"parts","value":{value},"quality":"good","event_time":"2026-11-30T12:00:00.000000001Z","ingest_time":"2026-11-30T12:00:00.000000002Z","time":{{"origin":"device"}},"flags":[]}}"#
         )

@@ -1,0 +1,80 @@
+//! `max_age`: from when on stored readings are too old to be kept.
+//!
+//! Age is a question to a clock, and a clock that jumps a year ahead must not
+//! empty the journal. So time counts here only as far as three witnesses agree:
+//!
+//! - **The wall clock**, while it is synchronized. In holdover, after a step, or
+//!   never synchronized: nothing is too old.
+//! - **The order of events** in the journal. Time begins at the newest event time
+//!   that can be reached from the oldest segment without a leap of `max_age` or
+//!   more; what lies behind such a leap is the work of a wrong clock until
+//!   shown otherwise.
+//! - **The monotonic clock.** From there on time goes no faster than this
+//!   process runs. A step of the wall clock therefore ages nothing, whoever
+//!   vouches for it afterwards; time while the agent did not run counts once
+//!   there are readings behind it.
+//!
+//! Every doubt keeps readings longer. The quota still bounds the disk.
+
+use super::clock::ClockState;
+use super::seam::{Now, SegmentInfo};
+use super::time::{EventTime, MonoTime, Span};
+
+/// How far time has come, for `max_age` alone.
+#[derive(Clone, Debug)]
+pub struct Expiry {
+    max_age: Option<Span>,
+    /// Stamps before it are of no clock that was right.
+    floor: EventTime,
+    /// Time as it was when the wall clock was first synchronized, and when.
+    anchor: Option<(EventTime, MonoTime)>,
+}
+
+impl Expiry {
+    /// By `max_age`; `None`: nothing is ever too old. Stamps before `floor` are of
+    /// no clock that was right.
+    pub fn new(max_age: Option<Span>, floor: EventTime) -> Self {
+        Self { max_age, floor, anchor: None }
+    }
+
+    /// Readings before this event time are too old; `None` while nobody can say.
+    pub fn limit(
+        &mut self,
+        now: &Now,
+        state: ClockState,
+        segments: &[SegmentInfo],
+    ) -> Option<EventTime> {
+        let max_age = self.max_age?;
+        if state != ClockState::Synchronized {
+            return None;
+        }
+        let wall = now.wall.as_event_time();
+        let floor = self.floor;
+        let (begun, since) = *self.anchor.get_or_insert_with(|| {
+            (reached(segments, floor, max_age).map_or(wall, |newest| newest.min(wall)), now.mono)
+        });
+        Some(wall.min(begun + now.mono.since(since)) - max_age)
+    }
+
+    /// Whether all that a segment holds happened before `limit`. One stamp from
+    /// the future keeps it; one without readings, or with those of a clock that
+    /// was never set alone, has no age.
+    pub fn is_expired(&self, segment: &SegmentInfo, limit: EventTime) -> bool {
+        latest(segment).is_some_and(|latest| self.floor <= latest && latest < limit)
+    }
+}
+
+fn latest(segment: &SegmentInfo) -> Option<EventTime> {
+    segment.contents.values().map(|range| range.latest).max()
+}
+
+/// The newest event time of a chain of segments without a leap.
+fn reached(segments: &[SegmentInfo], floor: EventTime, leap: Span) -> Option<EventTime> {
+    let mut chain = segments.iter().filter_map(latest).filter(|latest| *latest >= floor);
+    let first = chain.next()?;
+    Some(chain.fold(first, |at, next| if next < at + leap { at.max(next) } else { at }))
+}
+
+#[cfg(test)]
+#[path = "expiry_tests.rs"]
+mod tests;

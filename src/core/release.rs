@@ -1,0 +1,30 @@
+//! What comes back out of the quarantine. What becomes of it, the agent says.
+
+use super::id::{ReceiptId, SourceId};
+use super::reading::{Arrival, Reading, Record};
+use super::time::IngestTime;
+
+/// What an operator hands in again out of the quarantine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Release {
+    /// Its source.
+    pub source: SourceId,
+    /// When it first came, by the clock of that moment.
+    pub came: IngestTime,
+    /// Now, taken at the door.
+    pub arrival: Arrival,
+    /// What it is.
+    pub released: Released,
+    /// To be answered once it is durable again, as a reading.
+    pub receipt: Option<ReceiptId>,
+}
+
+/// What was in the quarantine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Released {
+    /// A line, or a reading that was refused before it got a number: the readings
+    /// of it, by the parser as it is now.
+    Readings(Vec<Reading>),
+    /// A reading that no broker took, as it was journaled.
+    Record(Box<Record>),
+}
