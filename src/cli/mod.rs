@@ -18,6 +18,7 @@ mod digits;
 mod journal;
 mod lateness;
 mod logging;
+mod modbus;
 mod plan;
 mod quarantine;
 mod replay;
@@ -59,6 +60,8 @@ enum Command {
     Audit(audit::Args),
     /// Look at what was refused; hand it in again, or delete it.
     Quarantine(quarantine::Args),
+    /// Try a Modbus device from here.
+    Modbus(modbus::Args),
     /// Show the whole job with nothing to install: broker, outage, drain, proof.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
@@ -99,6 +102,7 @@ impl Cli {
             Command::Journal(args) => journal::execute(&args),
             Command::Audit(args) => audit::execute(&args),
             Command::Quarantine(args) => quarantine::execute(&args),
+            Command::Modbus(args) => modbus::execute(&args),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::execute(&args),
         }

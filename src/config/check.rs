@@ -11,7 +11,7 @@ use super::{
     Address, Clock, Config, Gateway, Http, Journal, LogFormat, Pointer, Problems, Simulate, Source,
     SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
-use super::{output, uplink, value, window};
+use super::{modbus, output, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
@@ -173,8 +173,15 @@ fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
             section.problem("name", what, "give each source its own name");
         }
         lines.extend(name.clone().map(|name| (name, line)));
-        match source(section, name) {
-            Some(source) => sources.push(source),
+        match source(&section, name) {
+            Some(source) => {
+                if let Some(other) = modbus::contradicted(&sources, &source) {
+                    let what = format!("the source {other} uses this port in another way");
+                    let fix = "write the same baud, parity and stop_bits";
+                    section.problem("serial", what, fix);
+                }
+                sources.push(source);
+            }
             None => is_whole = false,
         }
     }
@@ -185,14 +192,20 @@ fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
     is_whole.then_some(sources)
 }
 
-fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
+fn source(section: &Section<'_>, name: Option<String>) -> Option<Source> {
     #[derive(Clone, Copy)]
     enum Type {
         Listen,
         Stdin,
+        Modbus,
         Simulate,
     }
-    let types = [("listen", Type::Listen), ("stdin", Type::Stdin), ("simulate", Type::Simulate)];
+    let types = [
+        ("listen", Type::Listen),
+        ("stdin", Type::Stdin),
+        ("modbus", Type::Modbus),
+        ("simulate", Type::Simulate),
+    ];
     let units = [
         ("auto", TimeUnit::Auto),
         ("s", TimeUnit::Seconds),
@@ -202,10 +215,13 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
     ];
     // Which keys are known depends on the type: without it nothing can be said.
     let kind = section.require("type", "\"listen\"", value::one_of(&types))?;
+    let has_lines = matches!(kind, Type::Listen | Type::Stdin);
+    let is_modbus = matches!(kind, Type::Modbus);
     let kind = match kind {
-        Type::Listen => listen(&section),
+        Type::Listen => listen(section),
         Type::Stdin => Some(SourceKind::Stdin),
-        Type::Simulate => Some(SourceKind::Simulate(simulate(&section))),
+        Type::Modbus => modbus::read(section).map(SourceKind::Modbus),
+        Type::Simulate => Some(SourceKind::Simulate(simulate(section))),
     };
     let line_max = limits::LINE_BYTES_MAX as u64;
     let mut source = Source {
@@ -219,8 +235,8 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         dedupe: SourceDedupe::default(),
         map: SourceMap::default(),
     };
-    // A simulated PLC speaks no lines: it has nothing to map.
-    if !matches!(kind, Some(SourceKind::Simulate(_))) {
+    // What speaks no lines has nothing to map.
+    if has_lines {
         section.read("format", (), value::one_of(&[("json", ())]));
         source.max_line = section.read("max_line", line_max, value::size(64..=line_max)) as usize;
         source.queue_max =
@@ -228,6 +244,12 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         source.entity = section.read("entity", None, entity);
         source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
         source.map = source_map(section.table("map"));
+    }
+    if is_modbus {
+        source.entity = section.read("entity", None, entity);
+        if source.entity.is_none() {
+            modbus::require_entities(section, kind.as_ref());
+        }
     }
     source.dedupe = source_dedupe(section.table("dedupe"), &source.map);
     section.refuse_unknown();

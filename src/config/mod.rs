@@ -7,6 +7,7 @@ mod check;
 mod dedupe;
 mod file;
 mod login;
+pub mod modbus;
 mod output;
 mod print;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use crate::core::window::WindowSpec;
 
 pub use dedupe::SourceDedupe;
 pub use login::Login;
+pub use modbus::Modbus;
 pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
 pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
@@ -158,6 +160,8 @@ pub enum SourceKind {
     },
     /// Standard input.
     Stdin,
+    /// Registers that are asked for over Modbus.
+    Modbus(Modbus),
     /// A simulated PLC.
     Simulate(Simulate),
 }

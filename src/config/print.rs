@@ -6,7 +6,8 @@ use super::dedupe::KEYS;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Clock, Config, LogFormat, Source, SourceKind, SourceTime, TimeUnit, output, uplink, window,
+    Clock, Config, LogFormat, Source, SourceKind, SourceTime, TimeUnit, modbus, output, uplink,
+    window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -130,6 +131,11 @@ fn source(page: &mut Page, source: &Source) {
             page.text("type", "stdin");
             lines(page, source);
         }
+        SourceKind::Modbus(modbus) => {
+            page.text("type", "modbus");
+            modbus::print(page, modbus);
+            page.text("entity", source.entity.as_deref().unwrap_or_default());
+        }
         SourceKind::Simulate(plc) => {
             page.text("type", "simulate");
             page.raw("seed", plc.seed);
@@ -148,7 +154,7 @@ fn source(page: &mut Page, source: &Source) {
     page.text("key", word(&KEYS, source.dedupe.key));
     page.duration("horizon", source.dedupe.horizon);
     page.raw("entries_max", source.dedupe.entries_max);
-    if !matches!(source.kind, SourceKind::Simulate(_)) {
+    if matches!(source.kind, SourceKind::Listen { .. } | SourceKind::Stdin) {
         page.head("[source.map]");
         let map = &source.map;
         let pointers = [

@@ -49,6 +49,8 @@ pub struct HealthView {
     pub errors: u64,
     /// When it tries again, where that is planned.
     pub retry_at: Option<Uptime>,
+    /// Polls left out since the start because the one before them was not done.
+    pub missed_polls: u64,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +68,7 @@ pub struct Health {
     lines: AtomicU64,
     refused: AtomicU64,
     errors: AtomicU64,
+    missed_polls: AtomicU64,
     told: Mutex<Told>,
 }
 
@@ -94,11 +97,13 @@ impl Health {
     /// How it fares now.
     pub fn view(&self) -> HealthView {
         let errors = self.errors.load(Ordering::Relaxed);
+        let missed_polls = self.missed_polls.load(Ordering::Relaxed);
         self.with(|told| HealthView {
             state: told.state,
             detail: told.detail.clone(),
             errors,
             retry_at: told.retry_at,
+            missed_polls,
         })
     }
 
@@ -115,14 +120,12 @@ impl Health {
 
     /// Part of it is out of reach; `detail` says what and why. Not an error of its
     /// own: those are counted by [`Health::note_error`] as they happen.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no source has parts yet"))]
     pub(super) fn degraded(&self, detail: String, retry_at: Option<Uptime>) {
         self.tell(HealthState::Degraded, detail, retry_at);
     }
 
     /// Nothing of it is in reach; `detail` says why. Counts no error, as
     /// [`Health::degraded`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "no source retries yet"))]
     pub(super) fn down(&self, detail: String, retry_at: Option<Uptime>) {
         self.tell(HealthState::Down, detail, retry_at);
     }
@@ -147,6 +150,10 @@ impl Health {
             }
             told.last_error = Some(error);
         });
+    }
+
+    pub(super) fn note_missed(&self, polls: u64) {
+        self.missed_polls.fetch_add(polls, Ordering::Relaxed);
     }
 
     pub(super) fn note_lines(&self, lines: u64, refused: u64) {
@@ -217,6 +224,7 @@ mod tests {
             detail: Some("connect: refused".to_owned()),
             errors: 1,
             retry_at: Some(Uptime::from_ns(7)),
+            missed_polls: 0,
         };
         assert_eq!(health.view(), down);
         health.up();

@@ -9,6 +9,7 @@ mod feed;
 pub mod health;
 pub mod lines;
 mod listen;
+pub mod modbus;
 pub mod parse;
 pub mod simulate;
 mod stdin;
@@ -113,6 +114,9 @@ pub fn spawn(
         }
         SourceKind::Stdin => {
             (None, watched(stdin::run(tokio::io::stdin(), source.clone(), door), &health))
+        }
+        SourceKind::Modbus(device) => {
+            (None, watched(modbus::run(device.clone(), source.clone(), door), &health))
         }
         SourceKind::Simulate(plc) => (None, watched(simulate::run(plc.clone(), door), &health)),
     };
