@@ -1,7 +1,7 @@
 //! Limits of ours and of the broker.
 
 use tidegate::core::id::PublishId;
-use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms};
+use tidegate::core::seam::{DownCause, LinkEvent, LinkTerms};
 use tidegate::link::Protocol;
 
 use crate::harness::{BOTH, CONNECT, Link, frontier, settings, text};

@@ -56,11 +56,10 @@ impl Broker {
     pub fn has_said_everything(&self) -> bool {
         self.received.order.iter().all(|((source, epoch), seqs)| {
             let newest = seqs.iter().max().copied().unwrap_or_default();
-            let said = self
-                .retained
-                .get(source)
-                .is_some_and(|said| said.epoch.number > epoch.number || said.through_seq >= newest);
-            said
+            let is_said = |said: &RetainedFrontier| {
+                said.epoch.number > epoch.number || said.through_seq >= newest
+            };
+            self.retained.get(source).is_some_and(is_said)
         })
     }
 
