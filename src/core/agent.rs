@@ -42,11 +42,13 @@ mod report;
 mod space;
 mod timing;
 mod uplink;
+mod vouching;
 mod windows;
 
 use repeats::Repeats;
 use timing::Timing;
 use uplink::Uplink;
+use vouching::Vouching;
 use windows::Windows;
 
 /// How long acknowledgements may wait for a commit of their own.
@@ -76,6 +78,7 @@ pub struct Agent {
     timing: Timing,
     windows: Windows,
     repeats: Repeats,
+    vouching: Vouching,
     ages: Ages,
     accept_rate: Rate,
     refused_since_full: u64,
@@ -125,6 +128,7 @@ impl Agent {
             timing,
             windows,
             repeats,
+            vouching: Vouching::open(&meta, epoch_nonce),
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
             refused_since_full: 0,
@@ -260,6 +264,10 @@ impl Agent {
     }
 
     fn fetched(&mut self, now: &Now, mut fetched: Fetched, effects: &mut Vec<Effect>) {
+        if !self.vouching.renumberings.is_empty() {
+            let entries = fetched.entries.iter_mut().map(|(_, entry)| entry);
+            entries.for_each(|entry| self.vouching.renumberings.apply(entry));
+        }
         let (uplink, lane) = match fetched.purpose {
             Purpose::Replay => return self.replayed(now, fetched, effects),
             Purpose::Recall => return self.recalled(fetched, effects),

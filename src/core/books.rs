@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::id::{Epoch, Seq, SourceId};
 use super::rangeset::RangeSet;
 use super::reading::GapReason;
+use super::renumber::Renumbering;
 use super::seam::{Meta, SeqSet, SourceMeta};
 use super::time::{EventTime, MonoTime};
 
@@ -119,6 +120,38 @@ impl Books {
             self.accounts.insert(source.clone(), Account::default());
         }
         self.accounts.entry(source.clone()).or_default()
+    }
+
+    /// The newest number of a source.
+    pub fn tail(&self, source: &SourceId) -> Seq {
+        self.accounts.get(source).map_or(Seq(0), |account| account.meta.tail)
+    }
+
+    /// The newest number of every source.
+    pub fn tails(&self) -> BTreeMap<SourceId, Seq> {
+        self.accounts.iter().map(|(source, account)| (source.clone(), account.meta.tail)).collect()
+    }
+
+    /// Goes on in another numbering; what it renames is booked under its new
+    /// names.
+    pub fn renumber(&mut self, by: &Renumbering) {
+        self.epoch = by.to;
+        for (source, account) in &mut self.accounts {
+            let base = by.bases.get(source).copied().unwrap_or_default();
+            account.meta.tail = Seq(account.meta.tail.0.saturating_sub(base.0));
+            account.changes += 1;
+        }
+        for handed in self.by_uplink.iter_mut().chain([&mut self.handed]) {
+            let keys = handed.keys().filter(|(_, epoch)| *epoch == by.from);
+            for (source, _) in keys.cloned().collect::<Vec<_>>() {
+                let base = by.bases.get(&source).copied().unwrap_or_default();
+                let moved = numbers_of(handed, &source, by.from).split_off(base.0 + 1);
+                let target = numbers_of(handed, &source, by.to);
+                for (first, end) in moved {
+                    target.insert(first - base.0, end - base.0);
+                }
+            }
+        }
     }
 
     /// Durable readings that are not done with, over all sources.

@@ -5,11 +5,13 @@
 //! What is unknown is left out, except a value that is not a finite number:
 //! that is `null`, with quality `bad` and the flag `nonfinite`.
 
+mod retained;
 mod window;
 
 use std::fmt::Display;
 use std::io::Write as _;
 
+pub use self::retained::retained_frontier;
 pub use self::window::{late_reading, window_result};
 use super::time;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockState, Correction};

@@ -43,6 +43,7 @@ impl Agent {
             return;
         }
         let down_for = uplink.connection.down_for();
+        let has_asked = std::mem::replace(&mut uplink.has_asked, true);
         uplink.forward.link_up(self.durable, terms.receive_max);
         let backlog = self.books.stored_at(at);
         if backlog > 0 {
@@ -51,6 +52,9 @@ impl Agent {
         let session_present = terms.session_present;
         uplink.notice(LinkNotice::Up { down_for, backlog, session_present }, effects);
         self.timing.link_came_up(now.uptime());
+        if !has_asked {
+            self.asked(now, &terms.frontiers, effects);
+        }
         let body = PublishBody::Status(self.link_status(now, true));
         self.uplinks[at].say(body, now.mono, effects);
     }
@@ -200,6 +204,10 @@ impl Agent {
     }
 
     pub(super) fn publish(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        // Nor is anything said of names that may have to change.
+        if !self.vouching.is_vouched() {
+            return;
+        }
         let may_send = !self.windows.is_replaying() && self.uplinks.iter().any(Uplink::may_publish);
         if may_send {
             self.timing.unblock();

@@ -301,3 +301,21 @@ fn a_broker_that_never_acknowledges_makes_nothing_suspect_of_killing() {
         rig.forward.link_down(true);
     }
 }
+
+#[test]
+fn no_deadline_stays_behind_where_what_waited_is_held() {
+    let linger = Span::from_millis(50);
+    let mut rig = Rig::new(ForwardSettings { linger, ..batches(3) });
+    rig.up();
+    rig.commit(&["a"]);
+    let (id, _, _) = {
+        assert_eq!(rig.take(at(0)).len(), 0);
+        rig.take(at(50)).remove(0)
+    };
+    rig.commit(&["a"]);
+    assert_eq!((rig.take(at(60)).len(), rig.forward.next_deadline()), (0, Some(at(110))));
+    let held = rig.forward.puback(id, 0x87, at(70));
+    assert!(matches!(held, Verdict::Held { .. }), "{held:?}");
+    assert_eq!(rig.take(at(120)).len(), 0);
+    assert_eq!(rig.forward.next_deadline(), Some(at(5_070)), "that of the held source alone");
+}
