@@ -46,6 +46,7 @@ pub(super) struct Flights {
     by_id: BTreeMap<PublishId, Flight>,
     /// Where entries are: half-open stretches of offsets, by their first.
     stretches: BTreeMap<Offset, Offset>,
+    entry_count: usize,
     backfill: usize,
     losses: BTreeMap<Offset, Losses>,
     last_id: PublishId,
@@ -58,6 +59,11 @@ pub(super) struct Flights {
 impl Flights {
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// Entries in all of them.
+    pub(super) fn entry_count(&self) -> usize {
+        self.entry_count
     }
 
     /// Those of the backfill.
@@ -95,6 +101,7 @@ impl Flights {
     pub(super) fn launch(&mut self, flight: Flight) -> PublishId {
         self.last_id = PublishId(self.last_id.0 + 1);
         self.stretches.extend(stretches(&flight.entries));
+        self.entry_count += flight.entries.len();
         self.backfill += usize::from(flight.lane == Lane::Backfill && !flight.is_control());
         self.by_id.insert(self.last_id, flight);
         self.last_id
@@ -118,6 +125,7 @@ impl Flights {
         for (first, _) in stretches(&flight.entries) {
             self.stretches.remove(&first);
         }
+        self.entry_count -= flight.entries.len();
         self.backfill -= usize::from(flight.lane == Lane::Backfill && !flight.is_control());
         self.suspect = self.suspect.filter(|suspect| *suspect != id);
         Some(flight)
@@ -140,6 +148,7 @@ impl Flights {
         self.has_puback = false;
         self.backfill = 0;
         self.stretches.clear();
+        self.entry_count = 0;
         let lost = std::mem::take(&mut self.by_id);
         if !is_blamed || lost.values().all(Flight::is_control) {
             return;

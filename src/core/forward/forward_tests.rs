@@ -301,3 +301,18 @@ fn a_broker_that_never_acknowledges_makes_nothing_suspect_of_killing() {
         rig.forward.link_down(true);
     }
 }
+
+#[test]
+fn large_batches_in_flight_are_bounded_by_their_readings() {
+    let mut rig = Rig::new(ForwardSettings {
+        batching: Batching { bytes_max: 1 << 20, ..batches(2_000).batching },
+        ..batches(2_000)
+    });
+    rig.commit_many("a", 30_000);
+    rig.up();
+    let taken = rig.take(at(0));
+    let readings: usize = taken.iter().map(|(_, _, offsets)| offsets.len()).sum();
+    assert!((INFLIGHT_ENTRIES_MAX..INFLIGHT_ENTRIES_MAX + 2_000).contains(&readings), "{readings}");
+    rig.ack(taken[0].0, at(1));
+    assert_eq!(rig.take(at(1)).len(), 1);
+}
