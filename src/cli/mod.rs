@@ -12,6 +12,7 @@ mod audit;
 mod check;
 mod clock;
 mod control;
+mod decode;
 #[cfg(feature = "demo")]
 pub mod demo;
 mod digits;
@@ -24,6 +25,7 @@ mod quarantine;
 mod replay;
 mod run;
 mod status;
+mod subscription;
 
 /// Where the configuration is looked for when no `-c` says otherwise.
 pub const CONFIG_FILE: &str = "/etc/tidegate/tidegate.toml";
@@ -62,6 +64,8 @@ enum Command {
     Quarantine(quarantine::Args),
     /// Try a Modbus device from here.
     Modbus(modbus::Args),
+    /// Print payloads of the format postcard-batch as JSON lines.
+    Decode(decode::Args),
     /// Show the whole job with nothing to install: broker, outage, drain, proof.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
@@ -103,6 +107,7 @@ impl Cli {
             Command::Audit(args) => audit::execute(&args),
             Command::Quarantine(args) => quarantine::execute(&args),
             Command::Modbus(args) => modbus::execute(&args),
+            Command::Decode(args) => decode::execute(&args),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::execute(&args),
         }
