@@ -286,6 +286,9 @@ impl Agent {
             return;
         }
         let is_durable = !self.pending.is_outstanding();
+        for at in (0..self.uplinks.len()).filter(|_| is_durable) {
+            self.publish_last_frontiers(now, at, effects);
+        }
         let word = is_durable.then(|| PublishBody::Status(self.link_status(now, false)));
         for uplink in &mut self.uplinks {
             uplink.go_on_stopping(word.clone(), now, effects);
