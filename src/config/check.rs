@@ -145,6 +145,7 @@ fn journal(section: Section<'_>) -> Journal {
             secs(30),
             value::duration(ms(100)..=HOUR),
         ),
+        stuck_after: section.read("stuck_after", secs(60), value::duration(secs(5)..=HOUR)),
     };
     if journal.max_bytes < 2 * journal.segment_bytes {
         section.problem(

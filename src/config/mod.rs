@@ -26,6 +26,7 @@ use std::time::Duration;
 use crate::core::agent::{Settings, SourceSettings, WhenFull};
 use crate::core::clock::{ClockSettings, Reference};
 use crate::core::id::SourceId;
+use crate::core::limits;
 use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
@@ -122,6 +123,8 @@ pub struct Journal {
     /// How often the state of windows and of outputs' orders is saved: so much of
     /// the journal is read again after a crash.
     pub checkpoint_interval: Duration,
+    /// A disk that does not answer for so long ends the process, 5 s to 1 h.
+    pub stuck_after: Duration,
 }
 
 /// `[[source]]`.
@@ -386,7 +389,7 @@ impl Config {
             commit_interval: Span::from_std(self.journal.commit_interval),
             commit_bytes: usize::try_from(self.journal.commit_bytes).unwrap_or(usize::MAX),
             quota_bytes: self.journal.max_bytes,
-            reserve_bytes: self.journal.reserve_free,
+            reserve_bytes: self.journal.reserve_free.max(limits::RESERVE_BYTES_MIN),
             when_full: self.journal.when_full,
             max_age: self.journal.max_age.map(Span::from_std),
             uplinks: self.uplinks.iter().map(Uplink::settings).collect(),

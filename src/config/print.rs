@@ -82,6 +82,7 @@ pub(super) fn print(config: &Config) -> String {
     page.text("max_age", &max_age);
     page.size("segment_bytes", config.journal.segment_bytes);
     page.duration("checkpoint_interval", config.journal.checkpoint_interval);
+    page.duration("stuck_after", config.journal.stuck_after);
 
     for one in &config.uplinks {
         uplink::print(&mut page, one);

@@ -157,7 +157,6 @@ impl Agent {
             Input::Release(release) => self.release(now, release, effects),
             Input::Store(event) => self.store_answered(now, event, effects),
             Input::Link(uplink, event) => self.link_reported(now, uplink, event, effects),
-            Input::Disk(disk) => self.buffer.set_disk(disk),
             Input::Stop => {
                 self.is_stopping = true;
                 self.uplinks.iter_mut().for_each(Uplink::begin_stop);
@@ -256,6 +255,7 @@ impl Agent {
                     effects.push(Effect::Notice(Notice::CheckpointFailed { of, reason }));
                 }
             }
+            StoreEvent::Measured(disk) => self.buffer.set_disk(disk),
             StoreEvent::Removed { id, disk } => {
                 self.buffer.removed(id);
                 self.buffer.set_disk(disk);

@@ -80,6 +80,11 @@ pub const ACKED_RANGES_MAX: usize = 4_096;
 /// aside.
 pub const INVALID_TRIES_MAX: u32 = 2;
 
+/// Bytes of the file system that are never filled, whatever the configuration
+/// says: the journal's engine must not meet a full disk, and what is under way when
+/// the limit is reached must still find room.
+pub const RESERVE_BYTES_MIN: u64 = 8 * 1024 * 1024;
+
 /// Segments on disk; at 16 MiB each, 64 GiB of journal.
 pub const SEGMENTS_MAX: usize = 4_096;
 

@@ -67,8 +67,6 @@ pub enum Input {
     Store(StoreEvent),
     /// An uplink reports.
     Link(UplinkId, LinkEvent),
-    /// The store thread looked at the disk.
-    Disk(DiskFacts),
     /// What the machine says about its clocks.
     Clock(ClockFacts),
     /// An operator vouches for the wall clock as it is now.
@@ -121,6 +119,8 @@ pub enum StoreEvent {
         /// Why not.
         error: Option<String>,
     },
+    /// The store thread looked at the disk: others fill and empty it too.
+    Measured(DiskFacts),
     /// A segment's folder is gone.
     Removed {
         /// Which.

@@ -109,8 +109,18 @@ pub struct RunEnd {
     pub is_durable: bool,
     /// Readings that wait for the next start.
     pub backlog: u64,
-    /// The store thread ended by itself: a bug, reported by the panic hook.
-    pub is_broken: bool,
+    /// What the store thread did to end the run.
+    pub failure: Option<StoreFailure>,
+}
+
+/// Why an agent cannot go on with its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreFailure {
+    /// Its thread ended by itself: a bug, reported by the panic hook.
+    Gone,
+    /// Its thread has not answered for so long: the disk hangs. Only a new process
+    /// can open the journal again.
+    Hangs(Duration),
 }
 
 /// A running agent.
@@ -132,6 +142,9 @@ pub struct Running {
     links: Vec<LinkHandle>,
     listening: Listening,
     watchdog: JoinHandle<()>,
+    /// Ends when the store hangs.
+    store_watch: JoinHandle<()>,
+    stuck_after: Duration,
     sampler: Sampler,
     _lock: Lock,
 }
@@ -155,6 +168,7 @@ pub async fn run(config: Config) -> Result<RunEnd, StartupError> {
             },
             // The driver ends by itself only when the store thread is gone.
             end = &mut running.driver => return Ok(broken(end.ok())),
+            _ = &mut running.store_watch => return Ok(running.hung()),
         }
     }
     host::systemd::stopping();
@@ -173,14 +187,14 @@ async fn second_stop(signals: &mut Signals) {
 
 fn broken(end: Option<DriverEnd>) -> RunEnd {
     let (uncommitted, backlog) = end.map_or((0, 0), |end| (end.uncommitted, end.backlog));
-    RunEnd { is_durable: uncommitted == 0, backlog, is_broken: true }
+    RunEnd { is_durable: uncommitted == 0, backlog, failure: Some(StoreFailure::Gone) }
 }
 
 /// By the newest report, a moment old.
 fn hurried(report: &Report) -> RunEnd {
     let journal = &report.journal;
     let is_durable = journal.uncommitted == 0;
-    RunEnd { is_durable, backlog: journal.readings, is_broken: false }
+    RunEnd { is_durable, backlog: journal.readings, failure: None }
 }
 
 /// Starts the agent, in this process, on this runtime.
@@ -249,6 +263,10 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     };
     let driver = Driver::new(agent, effects, Arc::clone(&clock), about, (inbox, outbox));
     let driver = tokio::spawn(driver.run());
+    let stuck_after = config.journal.stuck_after;
+    let store_watch =
+        watchdog::store_hangs(Arc::clone(&turns), Arc::clone(&heartbeat), stuck_after);
+    let store_watch = tokio::spawn(store_watch);
     let watched = Watched { turns, heartbeat, reports: reports.clone() };
     let watchdog = tokio::spawn(watchdog::run(watched));
     let api = Api { requests: requests.clone(), metrics, results };
@@ -268,6 +286,8 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         links,
         listening,
         watchdog,
+        store_watch,
+        stuck_after,
         sampler,
         _lock: lock,
     };
@@ -322,6 +342,12 @@ impl Running {
         Ok(())
     }
 
+    /// Nothing can be waited for: what is durable is durable.
+    fn hung(&self) -> RunEnd {
+        let failure = Some(StoreFailure::Hangs(self.stuck_after));
+        RunEnd { failure, ..hurried(&self.reports.borrow()) }
+    }
+
     /// Stops in phases; below eight seconds whatever hangs.
     pub async fn stop(mut self) -> RunEnd {
         self.sources_stop.send_replace(true);
@@ -347,6 +373,7 @@ impl Running {
         let report = Arc::clone(&self.reports.borrow());
         self.listening.stop();
         self.watchdog.abort();
+        self.store_watch.abort();
         self.sampler.task.abort();
         let goodbyes = self.links.into_iter().map(|link| timeout(GOODBYE_WITHIN, link.stop()));
         if futures_util::future::join_all(goodbyes).await.iter().any(Result::is_err) {
@@ -365,6 +392,6 @@ impl Running {
             tracing::warn!("the store does not close: the next start recovers it");
         }
         tracing::info!(is_settled, backlog, "stopped");
-        RunEnd { is_durable: end.uncommitted == 0, backlog, is_broken: false }
+        RunEnd { is_durable: end.uncommitted == 0, backlog, failure: None }
     }
 }

@@ -14,7 +14,7 @@ use crate::support::broker::{Log, ScriptedBroker};
 use crate::support::feeder::Feeder;
 use crate::support::process::{self, Process, free_port};
 use crate::support::script::Script;
-use crate::support::shim::FakeClock;
+use crate::support::shim::{BadDisk, FakeClock};
 
 /// Far beyond what anything here takes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
@@ -110,6 +110,16 @@ impl Plant {
         self.running = Some(clock.agent(&self.config, &self.folder.path().join("log")));
     }
 
+    /// Runs it on a disk that can be made bad.
+    pub(crate) fn run_on(&mut self, disk: &BadDisk) {
+        self.running = Some(disk.agent(&self.config, &self.folder.path().join("log")));
+    }
+
+    /// Waits until it ends by itself; the exit code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.running.take().unwrap().ended()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.running.take().unwrap().kill();
     }
@@ -125,6 +135,17 @@ impl Plant {
 
     pub(crate) fn feed(&self, source: &str, count: u64) -> Feeder {
         Feeder::start(self.ports[source], source, count)
+    }
+
+    /// Feeds readings of `entity`, each with an id of so many characters.
+    pub(crate) fn feed_heavy(
+        &self,
+        source: &str,
+        entity: &str,
+        count: u64,
+        id_chars: usize,
+    ) -> Feeder {
+        Feeder::heavy(self.ports[source], entity, count, id_chars)
     }
 
     /// A connection of one's own, once the agent listens.

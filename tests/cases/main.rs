@@ -6,8 +6,11 @@ mod support;
 
 mod agent;
 mod clock;
+mod full_disk;
 mod journal;
 mod json;
+mod kills;
+mod ledger;
 mod ops;
 mod quarantine;
 mod time;
