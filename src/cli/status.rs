@@ -59,6 +59,9 @@ fn text(report: &Report) -> String {
     if let Some(lasts) = lasts(journal) {
         let _ = writeln!(out, "          {lasts}");
     }
+    if let Some(written) = written(journal) {
+        let _ = writeln!(out, "          {written}");
+    }
     if let (Some(time), Some(age)) = (&journal.oldest_event_time, journal.oldest_age_s) {
         let _ = writeln!(out, "          oldest of {time}, {age:.0} s ago");
     }
@@ -108,6 +111,19 @@ fn lasts(journal: &Journal) -> Option<String> {
     let parts: Vec<String> = depth.into_iter().chain(room).collect();
     let is_known = !parts.is_empty();
     is_known.then(|| format!("{percent:.0} % full; at this rate {}", parts.join(", ")))
+}
+
+/// What the disk got.
+fn written(journal: &Journal) -> Option<String> {
+    let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let mut line = format!("{} written to disk since the start", mb(journal.disk_written_bytes?));
+    if let Some(per_day) = journal.disk_bytes_per_day {
+        line += &format!(", {} a day", mb(per_day));
+    }
+    if let Some(per_reading) = journal.disk_bytes_per_reading {
+        line += &format!(", {per_reading:.0} bytes a reading");
+    }
+    Some(line)
 }
 
 /// A length of time in the unit that people would use.

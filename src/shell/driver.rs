@@ -23,7 +23,7 @@ use crate::core::id::{ReceiptId, UplinkId};
 use crate::core::limits::TURN_INPUTS_MAX;
 use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
 use crate::core::time::{MonoTime, Span};
-use crate::host::HostClock;
+use crate::host::{HostClock, disk};
 use crate::http::api::{Answer, Request};
 use crate::http::status::{About, Report};
 use crate::source::SourceMessage;
@@ -328,7 +328,9 @@ impl Driver {
 
     fn publish_report(&mut self, now: &Now) {
         let health = wiring::health(self.outbox.health.views(), now.uptime());
-        let report = Report::new(&self.about, &self.agent.status(now), now).with_health(health);
+        let report = Report::new(&self.about, &self.agent.status(now), now)
+            .with_health(health)
+            .with_disk_written(&self.about, disk::written_bytes());
         self.outbox.reports.send_replace(Arc::new(report));
         self.reported = now.mono;
     }

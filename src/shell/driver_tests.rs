@@ -69,6 +69,7 @@ fn rig(data_dir: &Path) -> Rig {
         started: (now.mono, now.wall),
         quota_bytes: 1 << 30,
         reserve_bytes: 0,
+        accepted_before: 0,
     };
     let mut effects = Vec::new();
     let agent = Agent::new(settings(), recovered, BootFacts::default(), 7, &now, &mut effects);

@@ -208,7 +208,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let lock = claim(&config, &clock)?;
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let (store, recovered) = open_store(&config, store_events).await?;
-    let about = wiring::about(&config, &clock);
+    let about = wiring::about(&config, &recovered, &clock);
     let names = wiring::uplink_names(&config);
     let metrics = Arc::new(Metrics::new(names.clone()));
     let mut effects = Vec::new();

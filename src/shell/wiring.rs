@@ -11,6 +11,7 @@ use super::run::StartupError;
 use crate::config::{self, Config};
 use crate::core::clock::BootFacts;
 use crate::core::id::{BootId, SourceId};
+use crate::core::seam::Recovered;
 use crate::core::time::Uptime;
 use crate::host::sampler::SamplerSettings;
 use crate::host::{self, HostClock};
@@ -48,7 +49,7 @@ pub(super) fn store_options(config: &Config) -> store::Options {
     }
 }
 
-pub(super) fn about(config: &Config, clock: &HostClock) -> About {
+pub(super) fn about(config: &Config, recovered: &Recovered, clock: &HostClock) -> About {
     let now = clock.now();
     let agent = config.agent_settings();
     About {
@@ -56,7 +57,15 @@ pub(super) fn about(config: &Config, clock: &HostClock) -> About {
         started: (now.mono, now.wall),
         quota_bytes: agent.quota_bytes,
         reserve_bytes: agent.reserve_bytes,
+        accepted_before: accepted(recovered),
     }
+}
+
+/// Readings that were accepted before, results of windows excepted.
+fn accepted(recovered: &Recovered) -> u64 {
+    let sources = recovered.meta.iter().flat_map(|meta| &meta.sources);
+    let readings = sources.filter(|(source, _)| !source.as_str().starts_with("window:"));
+    readings.map(|(_, books)| books.accepted).sum()
 }
 
 /// What answers beside the driver.

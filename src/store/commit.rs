@@ -11,7 +11,9 @@ use super::manifest::{self, Seal};
 use super::meta::{State, Summary};
 use super::segment::{self, Segment};
 use super::slack::{self, Room};
-use super::{Active, COMMIT_BYTES, FREE_BYTES_MIN, SLACK_BYTES_MAX, Store, segment_bytes};
+use super::{
+    Active, COMMIT_BYTES, FREE_BYTES_MIN, FREE_BYTES_PLENTY, SLACK_BYTES_MAX, Store, segment_bytes,
+};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::limits::BATCH_OPERATIONS_MAX;
 use crate::core::reading::Entry;
@@ -75,7 +77,7 @@ impl Store {
         if !is_short {
             self.ready_segment()?;
         }
-        if !self.has_room(commit, is_short) {
+        if !self.has_room(commit, free_bytes) {
             return Err(StoreError::Full { free_bytes });
         }
         let state = State {
@@ -90,14 +92,20 @@ impl Store {
         Ok((self.segments.clone(), self.disk()))
     }
 
-    /// Makes room for a commit in the active segment; while the disk has plenty,
-    /// also for those that must come through when it has nothing.
-    fn has_room(&self, commit: &Commit, is_short: bool) -> bool {
+    /// Makes room for a commit in the active segment, and for those that must come
+    /// through when the disk has nothing. While it has plenty only for the latter:
+    /// nobody takes that much during one commit.
+    fn has_room(&self, commit: &Commit, free_bytes: u64) -> bool {
         let Some(active) = &self.active else { return false };
-        let log = active.segment.log();
+        let (log, slack_bytes) = (active.segment.log(), self.slack_bytes());
         let weight: usize = commit.entries.iter().map(Entry::weight).sum();
-        let needed = weight as u64 + COMMIT_BYTES.min(self.slack_bytes());
-        if !is_short && slack::reserve(log, needed + self.slack_bytes()) == Room::Enough {
+        let needed = weight as u64 + COMMIT_BYTES.min(slack_bytes);
+        let is_short = free_bytes < FREE_BYTES_MIN;
+        let wanted = match free_bytes >= FREE_BYTES_PLENTY {
+            true => slack_bytes,
+            false => needed + slack_bytes,
+        };
+        if !is_short && slack::reserve(log, wanted) == Room::Enough {
             return true;
         }
         match slack::reserve(log, needed) {

@@ -82,6 +82,9 @@ use crate::core::seam::{ClockLedger, Damage, DiskFacts, Recovered, SegmentInfo};
 /// for good. The segment that is written to goes on within its slack.
 pub const FREE_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
+/// Disk space from which on no single commit needs room made for it, in bytes.
+const FREE_BYTES_PLENTY: u64 = 64 * 1024 * 1024;
+
 /// Most of the slack that the active segment has while there is room: bytes on
 /// disk, allocated and not yet written.
 const SLACK_BYTES_MAX: u64 = 4 * 1024 * 1024;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -152,6 +153,23 @@ impl Plant {
     pub(crate) fn connect(&self, source: &str) -> TcpStream {
         self.status();
         TcpStream::connect(("127.0.0.1", self.ports[source])).unwrap()
+    }
+
+    /// What the kernel says of the running agent: `/proc/PID/` and `file`.
+    pub(crate) fn kernel_says(&self, file: &str, key: &str) -> u64 {
+        let pid = self.running.as_ref().unwrap().0.id();
+        let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// A page of the agent's own HTTP, over its socket.
+    pub(crate) fn page(&self, path: &str) -> String {
+        let socket = self.folder().join("data/control.sock");
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let answer = std::io::read_to_string(stream).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
     pub(crate) fn status(&self) -> Value {

@@ -5,7 +5,9 @@
 mod support;
 
 mod agent;
+mod buffer;
 mod clock;
+mod flash;
 mod full_disk;
 mod journal;
 mod json;
