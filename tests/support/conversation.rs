@@ -67,6 +67,9 @@ impl Talk {
             Packet::Subscribe { pkid, filters } => {
                 self.out.extend(packet::suback(self.level, pkid, filters));
             }
+            Packet::Unsubscribe { pkid, filters } => {
+                self.out.extend(packet::unsuback(self.level, pkid, filters));
+            }
             Packet::PingReq => {
                 self.shared.note(|log| log.pings += 1);
                 if self.script.answers_pings {

@@ -7,6 +7,7 @@ pub(crate) enum Packet {
     Connect(Connect),
     Publish(Publish),
     Subscribe { pkid: u16, filters: usize },
+    Unsubscribe { pkid: u16, filters: usize },
     PingReq,
     Disconnect { reason: u8 },
     Other(u8),
@@ -59,6 +60,7 @@ pub(crate) fn take(bytes: &mut Vec<u8>, level: u8) -> Option<Packet> {
         1 => Packet::Connect(connect(&mut body)),
         3 => Packet::Publish(publish(packet[0], &mut body, level, packet.len())),
         8 => subscribe(&mut body, level),
+        10 => unsubscribe(&mut body, level),
         12 => Packet::PingReq,
         14 => Packet::Disconnect { reason: body.bytes.first().copied().unwrap_or(0) },
         other => Packet::Other(other),
@@ -131,6 +133,19 @@ fn subscribe(body: &mut Reader<'_>, level: u8) -> Packet {
         filters += 1;
     }
     Packet::Subscribe { pkid, filters }
+}
+
+fn unsubscribe(body: &mut Reader<'_>, level: u8) -> Packet {
+    let pkid = body.number();
+    if level == 5 {
+        body.properties();
+    }
+    let mut filters = 0;
+    while !body.bytes.is_empty() {
+        body.text();
+        filters += 1;
+    }
+    Packet::Unsubscribe { pkid, filters }
 }
 
 struct Reader<'a> {
@@ -226,3 +241,15 @@ pub(crate) fn disconnect(reason: u8) -> Vec<u8> {
 
 /// PINGRESP.
 pub(crate) const PINGRESP: [u8; 2] = [0xd0, 0];
+
+/// UNSUBACK: success for every filter, where the level has codes for it.
+pub(crate) fn unsuback(level: u8, pkid: u16, filters: usize) -> Vec<u8> {
+    let [high, low] = pkid.to_be_bytes();
+    if level < 5 {
+        return vec![0xb0, 2, high, low];
+    }
+    let length = u8::try_from(3 + filters).expect("few filters");
+    let mut bytes = vec![0xb0, length, high, low, 0];
+    bytes.resize(5 + filters, 0);
+    bytes
+}
