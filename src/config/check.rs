@@ -8,10 +8,10 @@ use super::dedupe::source_dedupe;
 use super::file::{Book, Section, Wrong};
 use super::time::source_time;
 use super::{
-    Address, Clock, Config, Gateway, Http, Journal, LogFormat, Pointer, Problems, Simulate, Source,
-    SourceDedupe, SourceKind, SourceMap, TimeUnit,
+    Address, Clock, Config, Format, Gateway, Http, Journal, LogFormat, Pointer, Problems, Simulate,
+    Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
-use super::{output, uplink, value, window};
+use super::{lines, output, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
@@ -211,6 +211,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
     let mut source = Source {
         name: name.clone().unwrap_or_default(),
         kind: SourceKind::Stdin,
+        format: Format::Json,
         max_line: limits::LINE_BYTES_MAX,
         queue_max: 10_000,
         entity: None,
@@ -221,27 +222,23 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
     };
     // A simulated PLC speaks no lines: it has nothing to map.
     if !matches!(kind, Some(SourceKind::Simulate(_))) {
-        section.read("format", (), value::one_of(&[("json", ())]));
+        source.format = lines::format(&section);
         source.max_line = section.read("max_line", line_max, value::size(64..=line_max)) as usize;
         source.queue_max =
             section.read("queue_max", 10_000, value::integer(1..=1_000_000)) as usize;
-        source.entity = section.read("entity", None, entity);
+        source.entity = lines::entity(&section, source.format);
         source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
-        source.map = source_map(section.table("map"));
+        match source.format {
+            Format::Json => source.map = source_map(section.table("map")),
+            Format::Influx => {
+                section.out_of_place("map", "is for JSON only", "remove it; see entity");
+            }
+        }
     }
-    source.dedupe = source_dedupe(section.table("dedupe"), &source.map);
+    source.dedupe = source_dedupe(section.table("dedupe"), &source);
     section.refuse_unknown();
     name?;
     Some(Source { kind: kind?, ..source })
-}
-
-fn entity(value: &toml::de::DeValue<'_>) -> Result<Option<String>, Wrong> {
-    let entity = value::text(value)?;
-    if entity.len() > limits::NAME_BYTES_MAX {
-        let fix = format!("use at most {}", limits::NAME_BYTES_MAX);
-        return Err(Wrong::new(format!("has {} bytes", entity.len()), fix));
-    }
-    Ok(Some(entity).filter(|entity| !entity.is_empty()))
 }
 
 fn listen(section: &Section<'_>) -> Option<SourceKind> {

@@ -6,6 +6,7 @@
 mod check;
 mod dedupe;
 mod file;
+mod lines;
 mod login;
 mod output;
 mod print;
@@ -29,6 +30,7 @@ use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
 pub use dedupe::SourceDedupe;
+pub use lines::{EntityPart, EntityTemplate, Format};
 pub use login::Login;
 pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
@@ -129,12 +131,15 @@ pub struct Source {
     pub name: String,
     /// What it is.
     pub kind: SourceKind,
+    /// How its lines are written.
+    pub format: Format,
     /// The longest line that becomes a reading, in bytes.
     pub max_line: usize,
     /// Lines of one connection that may wait for their commit; then no more are
     /// taken from it.
     pub queue_max: usize,
-    /// The entity of readings that name none; `None` refuses them.
+    /// JSON: the entity of readings that name none; `None` refuses them. Line
+    /// protocol: an [`EntityTemplate`]; `None` is the measurement with its tags.
     pub entity: Option<String>,
     /// The unit of times that are numbers.
     pub time_unit: TimeUnit,

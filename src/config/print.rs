@@ -6,7 +6,8 @@ use super::dedupe::KEYS;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Clock, Config, LogFormat, Source, SourceKind, SourceTime, TimeUnit, output, uplink, window,
+    Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, output, uplink,
+    window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -148,7 +149,8 @@ fn source(page: &mut Page, source: &Source) {
     page.text("key", word(&KEYS, source.dedupe.key));
     page.duration("horizon", source.dedupe.horizon);
     page.raw("entries_max", source.dedupe.entries_max);
-    if !matches!(source.kind, SourceKind::Simulate(_)) {
+    let has_map = source.format == Format::Json && !matches!(source.kind, SourceKind::Simulate(_));
+    if has_map {
         page.head("[source.map]");
         let map = &source.map;
         let pointers = [
@@ -190,7 +192,7 @@ pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'s
 }
 
 fn lines(page: &mut Page, source: &Source) {
-    page.text("format", "json");
+    page.text("format", &source.format.to_string());
     page.size("max_line", source.max_line as u64);
     page.raw("queue_max", source.queue_max);
     page.text("entity", source.entity.as_deref().unwrap_or_default());

@@ -393,10 +393,6 @@ fn sources_are_checked() {
         "t.toml:10: source.rate: unknown key; did you mean name?",
     );
     check_source(
-        &format!("{address}\nformat = 'influx'"),
-        "t.toml:10: source.format: \"influx\" is not known; use json",
-    );
-    check_source(
         &format!("{address}\n[source.map]\nid = 'id'"),
         "t.toml:11: source.map.id: \"id\" is not a JSON pointer; write it like \"/device/name\" ('~' as \"~0\", '/' in a name as \"~1\")",
     );

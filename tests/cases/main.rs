@@ -8,6 +8,7 @@ mod agent;
 mod clock;
 mod journal;
 mod json;
+mod line_protocol;
 mod ops;
 mod quarantine;
 mod time;

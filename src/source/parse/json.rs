@@ -20,9 +20,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::series::Interner;
-use super::{Fault, time};
-use crate::config::{Pointer, Source, SourceMap, TimeUnit};
-use crate::core::limits::{NAME_BYTES_MAX, NESTING_MAX, SOURCE_BATCH_MAX};
+use super::{Fault, check_name, time};
+use crate::config::{Format, Pointer, Source, SourceMap, TimeUnit};
+use crate::core::limits::{NESTING_MAX, SOURCE_BATCH_MAX};
 use crate::core::reading::{DeviceTime, Quality, Reading, Value};
 
 /// Turns lines of one source into readings.
@@ -51,7 +51,8 @@ impl JsonParser {
         Self {
             map: source.map.clone(),
             unit: source.time_unit,
-            entity: source.entity.clone(),
+            // Written for the other format it is a template of that.
+            entity: source.entity.clone().filter(|_| source.format == Format::Json),
             interner: Interner::default(),
         }
     }
@@ -164,14 +165,6 @@ fn add(
 fn within(fault: Fault, name: &str) -> Fault {
     let shown: String = name.chars().take(60).collect();
     Fault::new(fault.kind, format!("in {shown:?}: {}", fault.what))
-}
-
-fn check_name(name: &str, what: &str) -> Result<(), Fault> {
-    if name.len() <= NAME_BYTES_MAX {
-        return Ok(());
-    }
-    let what = format!("{what} has {} bytes; at most {NAME_BYTES_MAX}", name.len());
-    Err(Fault::new("name", what))
 }
 
 /// Follows a pointer; `None` where it leads nowhere or to `null`.
