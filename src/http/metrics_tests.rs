@@ -74,6 +74,7 @@ pub(in crate::http) fn report() -> Report {
         refused_full: 0,
         implausible: 0,
         last_reading_age_s: None,
+        health: None,
     };
     Report {
         v: 1,

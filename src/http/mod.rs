@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod clock;
+pub mod health;
 pub mod lateness;
 pub mod metrics;
 pub mod orders;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::clock::Clock;
 use super::clock::rounded;
+pub use super::health::SourceHealth;
 use super::lateness::SourceLateness;
 pub use super::orders::Ordered;
 pub use super::windows::Window;
@@ -81,7 +82,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// For scripts: `uplink_down`, `puback_overdue`, `store_failing`, `full`,
-    /// `filling`, `source_held`.
+    /// `filling`, `source_held`, `source_down`, `source_degraded`.
     pub code: String,
     /// For people.
     pub detail: String,
@@ -180,7 +181,7 @@ pub struct Held {
 }
 
 /// The books of one source: `accepted = acknowledged + stored + evicted + lost`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Its name.
     pub name: String,
@@ -212,6 +213,10 @@ pub struct Source {
     pub implausible: u64,
     /// Seconds since the last reading.
     pub last_reading_age_s: Option<f64>,
+    /// How the source itself fares; `null` for windows, and for sources that are
+    /// no longer configured.
+    #[serde(default)]
+    pub health: Option<SourceHealth>,
 }
 
 impl Report {
@@ -366,6 +371,7 @@ fn source(id: &SourceId, books: &SourceStatus, now: &Now) -> Source {
         refused_full: books.refused_full,
         implausible: books.implausible,
         last_reading_age_s: books.last_reading.map(|at| seconds(now.mono.since(at))),
+        health: None,
     }
 }
 

@@ -257,6 +257,31 @@ fn a_report_survives_its_json() {
 }
 
 #[test]
+fn what_sources_say_of_themselves_is_in_their_books_and_among_the_troubles() {
+    let say = |name: &str, state: &str| {
+        let detail = Some("10.0.0.10:502 does not answer".to_owned());
+        let health = SourceHealth { state: state.to_owned(), detail, errors: 4, retry_in_s: None };
+        (name.to_owned(), health)
+    };
+    let all = [say("press", "up"), say("meters", "down"), say("valves", "degraded")];
+    let report = Report::new(&about(), &status(), &now()).with_health(all);
+    let names: Vec<&str> = report.sources.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["meters", "press", "valves"]);
+    let expected = serde_json::json!({
+        "state": "down", "detail": "10.0.0.10:502 does not answer", "errors": 4, "retry_in_s": null,
+    });
+    assert_eq!(serde_json::to_value(&report.sources[0].health).unwrap(), expected);
+    assert_eq!(report.sources[0].accepted, 0);
+    let troubles: Vec<(&str, &str)> =
+        report.degraded.iter().map(|one| (one.code.as_str(), one.detail.as_str())).collect();
+    let expected = [
+        ("source_down", "source meters is down: 10.0.0.10:502 does not answer"),
+        ("source_degraded", "source valves is degraded: 10.0.0.10:502 does not answer"),
+    ];
+    assert_eq!(troubles, expected);
+}
+
+#[test]
 fn each_trouble_is_named_once() {
     let mut troubled = status();
     troubled.uplinks[0].state =

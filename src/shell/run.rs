@@ -39,6 +39,7 @@ use crate::http::api::{self, Api};
 use crate::http::metrics::Metrics;
 use crate::http::stream::Results;
 use crate::link::{self, LinkHandle};
+use crate::source::health::HealthBoard;
 use crate::source::{self, SourceError, SourceHandle, SourceMessage};
 use crate::store::worker::Worker;
 use crate::store::{self, OpenError};
@@ -124,6 +125,7 @@ pub struct Running {
     /// Asks the driver.
     pub requests: mpsc::Sender<api::Request>,
     handles: Vec<(String, SourceHandle)>,
+    health: HealthBoard,
     sources_stop: watch::Sender<bool>,
     driver_stop: watch::Sender<bool>,
     driver: JoinHandle<DriverEnd>,
@@ -235,11 +237,13 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     };
     let results = Results::new(&config.gateway.id);
     let desk = wiring::desk(&config, store.desk(), releases, &clock);
+    let health = HealthBoard::default();
     let outbox = Outbox {
         store,
         links: links.iter().map(|link| link.commands.clone()).collect(),
         telemetry: Telemetry::new(Arc::clone(&metrics), names),
         site: Site::start(&config, results.clone()),
+        health: health.clone(),
         reports: reports_out,
         turns: Arc::clone(&turns),
     };
@@ -257,6 +261,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         http: listening.address,
         requests,
         handles: Vec::new(),
+        health,
         sources_stop,
         driver_stop,
         driver,
@@ -311,6 +316,7 @@ impl Running {
             if let Some(address) = handle.local_addr {
                 self.sources.push((name.clone(), address));
             }
+            self.health.add(handle.name.clone(), Arc::clone(&handle.health));
             self.handles.push((name, handle));
         }
         Ok(())

@@ -10,11 +10,13 @@ use super::desk::{Desk, Returned};
 use super::run::StartupError;
 use crate::config::{self, Config};
 use crate::core::clock::BootFacts;
-use crate::core::id::BootId;
+use crate::core::id::{BootId, SourceId};
+use crate::core::time::Uptime;
 use crate::host::sampler::SamplerSettings;
 use crate::host::{self, HostClock};
-use crate::http::status::About;
+use crate::http::status::{About, SourceHealth};
 use crate::link::{self, BatchFormat};
+use crate::source::health::HealthView;
 use crate::store;
 use crate::wire::topic::Template;
 
@@ -74,6 +76,23 @@ pub(super) fn desk(
         gateway: config.gateway.id.as_str().into(),
         data_dir: Arc::new(config.gateway.data_dir.clone()),
     }
+}
+
+/// What the sources say of themselves, as the status has it.
+pub(super) fn health(
+    views: Vec<(SourceId, HealthView)>,
+    now: Uptime,
+) -> impl Iterator<Item = (String, SourceHealth)> {
+    views.into_iter().map(move |(name, view)| {
+        let health = SourceHealth {
+            state: view.state.as_str().to_owned(),
+            detail: view.detail,
+            errors: view.errors,
+            // In milliseconds: more would only be noise.
+            retry_in_s: view.retry_at.map(|at| (at.since_ns(now) / 1_000_000) as f64 / 1_000.0),
+        };
+        (name.to_string(), health)
+    })
 }
 
 /// Where the file system begins.
