@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::dedupe::source_dedupe;
-use super::file::{Book, Section, Wrong};
+use super::file::{Book, Section};
 use super::time::source_time;
 use super::{
-    Address, Clock, Config, Format, Gateway, Http, Journal, LogFormat, Pointer, Problems, Simulate,
+    Address, Clock, Config, Format, Gateway, Journal, LogFormat, Pointer, Problems, Simulate,
     Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
-use super::{lines, output, uplink, value, window};
+use super::{file_source, http, lines, output, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
@@ -59,7 +59,7 @@ fn whole(root: &Section<'_>) -> Option<Config> {
     let names = |key| root.names_of(key);
     let windows = window::windows(root, &names("source"));
     let outputs = output::outputs(root, &names("window"), &names("source"));
-    let http = http(root.table("http"));
+    let http = http::http(root.table("http"));
     root.refuse_unknown();
     Some(Config {
         gateway: gateway?,
@@ -190,9 +190,17 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
     enum Type {
         Listen,
         Stdin,
+        File,
+        Http,
         Simulate,
     }
-    let types = [("listen", Type::Listen), ("stdin", Type::Stdin), ("simulate", Type::Simulate)];
+    let types = [
+        ("listen", Type::Listen),
+        ("stdin", Type::Stdin),
+        ("file", Type::File),
+        ("http", Type::Http),
+        ("simulate", Type::Simulate),
+    ];
     let units = [
         ("auto", TimeUnit::Auto),
         ("s", TimeUnit::Seconds),
@@ -205,6 +213,11 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
     let kind = match kind {
         Type::Listen => listen(&section),
         Type::Stdin => Some(SourceKind::Stdin),
+        Type::File => file_source::file_source(&section).map(SourceKind::File),
+        Type::Http => {
+            let max_body = section.read("max_body", MIB, value::size(KIB..=16 * MIB));
+            Some(SourceKind::Http { max_body: max_body as usize })
+        }
         Type::Simulate => Some(SourceKind::Simulate(simulate(&section))),
     };
     let line_max = limits::LINE_BYTES_MAX as u64;
@@ -216,7 +229,8 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         queue_max: 10_000,
         entity: None,
         time_unit: TimeUnit::Auto,
-        time: source_time(section.table("time")),
+        // The arrival of what comes from a file says nothing.
+        time: source_time(section.table("time"), !matches!(kind, Some(SourceKind::File(_)))),
         dedupe: SourceDedupe::default(),
         map: SourceMap::default(),
     };
@@ -228,7 +242,10 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
             section.read("queue_max", 10_000, value::integer(1..=1_000_000)) as usize;
         source.entity = lines::entity(&section, source.format);
         source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
+        // Over HTTP each request may say its own format.
+        let is_http = matches!(kind, Some(SourceKind::Http { .. }));
         match source.format {
+            _ if is_http => source.map = source_map(section.table("map")),
             Format::Json => source.map = source_map(section.table("map")),
             Format::Influx => {
                 section.out_of_place("map", "is for JSON only", "remove it; see entity");
@@ -297,24 +314,4 @@ fn source_map(section: Section<'_>) -> SourceMap {
     };
     section.refuse_unknown();
     map
-}
-
-fn http(section: Section<'_>) -> Http {
-    let default = Some(SocketAddr::from(([127, 0, 0, 1], 9180)));
-    let listen = section.read("listen", default, |value| match value::text(value)?.as_str() {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            let what = format!("{text:?} is not an address");
-            Wrong::new(what, "write it like \"127.0.0.1:9180\", or \"\" for none")
-        }),
-    });
-    if listen.is_some_and(|address| !address.ip().is_loopback()) {
-        section.problem(
-            "listen",
-            "is not a loopback address, and access by token is not supported yet",
-            "use 127.0.0.1 or [::1]",
-        );
-    }
-    section.refuse_unknown();
-    Http { listen }
 }

@@ -6,6 +6,8 @@
 mod check;
 mod dedupe;
 mod file;
+mod file_source;
+mod http;
 mod lines;
 mod login;
 mod output;
@@ -30,6 +32,8 @@ use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
 pub use dedupe::SourceDedupe;
+pub use file_source::FileSource;
+pub use http::Http;
 pub use lines::{EntityPart, EntityTemplate, Format};
 pub use login::Login;
 pub use output::{Ordered, Output, OutputKind};
@@ -163,6 +167,13 @@ pub enum SourceKind {
     },
     /// Standard input.
     Stdin,
+    /// Files that are followed.
+    File(FileSource),
+    /// `POST /api/v1/readings`.
+    Http {
+        /// The longest body that is taken, in bytes.
+        max_body: usize,
+    },
     /// A simulated PLC.
     Simulate(Simulate),
 }
@@ -279,13 +290,6 @@ impl fmt::Display for Pointer {
             .iter()
             .try_for_each(|name| write!(f, "/{}", name.replace('~', "~0").replace('/', "~1")))
     }
-}
-
-/// `[http]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Http {
-    /// Where status and metrics are served; `None` turns them off.
-    pub listen: Option<SocketAddr>,
 }
 
 /// One thing that is wrong with a file.

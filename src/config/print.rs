@@ -6,8 +6,8 @@ use super::dedupe::KEYS;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, output, uplink,
-    window,
+    Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, file_source, http,
+    output, uplink, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -95,9 +95,7 @@ pub(super) fn print(config: &Config) -> String {
     for one in &config.outputs {
         output::print(&mut page, one);
     }
-    page.head("[http]");
-    let listen = config.http.listen.map(|address| address.to_string());
-    page.text("listen", &listen.unwrap_or_default());
+    http::print(&mut page, &config.http);
     page.0
 }
 
@@ -131,6 +129,15 @@ fn source(page: &mut Page, source: &Source) {
             page.text("type", "stdin");
             lines(page, source);
         }
+        SourceKind::File(file) => {
+            file_source::print(page, file);
+            lines(page, source);
+        }
+        SourceKind::Http { max_body } => {
+            page.text("type", "http");
+            page.size("max_body", *max_body as u64);
+            lines(page, source);
+        }
         SourceKind::Simulate(plc) => {
             page.text("type", "simulate");
             page.raw("seed", plc.seed);
@@ -149,7 +156,11 @@ fn source(page: &mut Page, source: &Source) {
     page.text("key", word(&KEYS, source.dedupe.key));
     page.duration("horizon", source.dedupe.horizon);
     page.raw("entries_max", source.dedupe.entries_max);
-    let has_map = source.format == Format::Json && !matches!(source.kind, SourceKind::Simulate(_));
+    let has_map = match source.kind {
+        SourceKind::Simulate(_) => false,
+        SourceKind::Http { .. } => true,
+        _ => source.format == Format::Json,
+    };
     if has_map {
         page.head("[source.map]");
         let map = &source.map;

@@ -36,6 +36,7 @@ mod feeding;
 mod frontier;
 mod intake;
 mod ordering;
+mod positions;
 mod release;
 mod repeats;
 mod report;
@@ -44,6 +45,7 @@ mod timing;
 mod uplink;
 mod windows;
 
+use positions::Positions;
 use repeats::Repeats;
 use timing::Timing;
 use uplink::Uplink;
@@ -76,6 +78,7 @@ pub struct Agent {
     timing: Timing,
     windows: Windows,
     repeats: Repeats,
+    positions: Positions,
     ages: Ages,
     accept_rate: Rate,
     refused_since_full: u64,
@@ -95,6 +98,8 @@ impl Agent {
     ) -> Self {
         let repeats = Repeats::open(&settings, &recovered, now, effects);
         let meta = recovered.meta.unwrap_or_default();
+        let is_broken = recovered.broken_numbering.is_some();
+        let positions = Positions::open(&meta, is_broken);
         let epoch = epoch_after(&meta, recovered.broken_numbering, epoch_nonce, effects);
         let bounds = Bounds {
             quota_bytes: settings.quota_bytes,
@@ -125,6 +130,7 @@ impl Agent {
             timing,
             windows,
             repeats,
+            positions,
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
             refused_since_full: 0,

@@ -28,6 +28,11 @@ const TEXT_WITHIN: Duration = Duration::from_secs(5);
 /// Gathers the lines of one stream into batches.
 pub(super) struct Gatherer {
     name: SourceId,
+    /// Where refused lines are said to be: of a stream by their number, of this
+    /// file by their byte.
+    file: Option<String>,
+    /// The byte of the file at which the stream began.
+    pub(super) base: u64,
     pub(super) splitter: LineSplitter,
     parser: Parser,
     lines_max: u64,
@@ -60,6 +65,8 @@ impl Gatherer {
     pub(super) fn with_format(source: &Source, format: Format) -> Self {
         Self {
             name: SourceId::new(&source.name),
+            file: None,
+            base: 0,
             splitter: match format {
                 Format::Json => LineSplitter::new(source.max_line),
                 Format::Influx => LineSplitter::points(source.max_line),
@@ -68,6 +75,11 @@ impl Gatherer {
             lines_max: source.queue_max.min(SOURCE_BATCH_MAX) as u64,
             carried: Carried::default(),
         }
+    }
+
+    /// For the lines of a file of that name, from a byte on.
+    pub(super) fn of_file(source: &Source, name: String, base: u64) -> Self {
+        Self { file: Some(name), base, ..Self::new(source) }
     }
 
     /// The next batch of complete lines; `None` when there are none.
@@ -80,7 +92,7 @@ impl Gatherer {
             && bytes < BATCH_BYTES
             && readings.len() + refused.len() < SOURCE_BATCH_MAX
         {
-            let lines_before = self.splitter.number();
+            let (lines_before, at) = (self.splitter.number(), self.splitter.taken());
             let Some((number, line)) = self.splitter.next_line() else { break };
             let before = readings.len();
             let result = match &line {
@@ -98,7 +110,11 @@ impl Gatherer {
                 Line::TooLong { head, .. } => head.len(),
             };
             if let Err(fault) = result {
-                refused.push(refusal(&self.name, arrival, number, &line, &fault));
+                let place = match &self.file {
+                    None => format!("line {number}"),
+                    Some(file) => format!("{file}, byte {}", self.base + at),
+                };
+                refused.push(refusal(&self.name, arrival, &place, &line, &fault));
                 faults.push((number, fault));
             }
             let line_count = self.splitter.number() - lines_before;
@@ -112,7 +128,14 @@ impl Gatherer {
             lines += line_count;
             through = self.splitter.taken();
         }
-        let batch = Batch { source: self.name.clone(), arrival, readings, refused, receipt: None };
+        let batch = Batch {
+            source: self.name.clone(),
+            arrival,
+            readings,
+            refused,
+            advance: None,
+            receipt: None,
+        };
         (lines > 0).then_some(Gathered { batch, lines, faults, through })
     }
 }
@@ -120,7 +143,7 @@ impl Gatherer {
 fn refusal(
     source: &SourceId,
     arrival: Arrival,
-    number: u64,
+    place: &str,
     line: &Line<'_>,
     fault: &Fault,
 ) -> Refusal {
@@ -133,7 +156,7 @@ fn refusal(
         source: source.clone(),
         at: arrival.ingest,
         kind: fault.kind,
-        reason: format!("line {number}: {fault}"),
+        reason: format!("{place}: {fault}"),
         content: bytes[..bytes.len().min(REFUSAL_BYTES_MAX)].to_vec(),
         length,
         reading: None,

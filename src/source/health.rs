@@ -115,14 +115,12 @@ impl Health {
 
     /// Part of it is out of reach; `detail` says what and why. Not an error of its
     /// own: those are counted by [`Health::note_error`] as they happen.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no source has parts yet"))]
     pub(super) fn degraded(&self, detail: String, retry_at: Option<Uptime>) {
         self.tell(HealthState::Degraded, detail, retry_at);
     }
 
     /// Nothing of it is in reach; `detail` says why. Counts no error, as
     /// [`Health::degraded`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "no source retries yet"))]
     pub(super) fn down(&self, detail: String, retry_at: Option<Uptime>) {
         self.tell(HealthState::Down, detail, retry_at);
     }

@@ -126,6 +126,11 @@ impl LineSplitter {
         self.is_ended = true;
     }
 
+    /// Whether [`LineSplitter::end`] was called.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
     /// Bytes of memory in use.
     pub fn capacity(&self) -> usize {
         self.buffer.capacity()

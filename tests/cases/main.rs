@@ -6,6 +6,7 @@ mod support;
 
 mod agent;
 mod clock;
+mod files;
 mod journal;
 mod json;
 mod line_protocol;
