@@ -184,12 +184,11 @@ async fn an_agent_that_stops_says_that_it_does_not_know() {
 #[tokio::test]
 async fn requests_beyond_the_bound_come_again() {
     let mut rig = Rig::new(&[source("push", "")]);
-    let mut waiting = Vec::new();
+    let (mut waiting, mut kept) = (Vec::new(), Vec::new());
     for _ in 0..PUSH_REQUESTS_MAX {
         waiting.push(rig.begin("", "", GOOD).await);
         // It has its slot.
-        let message = soon(rig.messages.recv()).await.unwrap();
-        std::mem::forget(message.receipt);
+        kept.push(soon(rig.messages.recv()).await.unwrap());
     }
     refused(&rig, ("", ""), GOOD, error(429, "too many requests at once")).await;
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::conversions::conversions;
 use super::dedupe::source_dedupe;
 use super::file::{Book, Section};
 use super::time::source_time;
 use super::{
-    Address, Clock, Config, Format, Gateway, Journal, LogFormat, Pointer, Problems, Simulate,
-    Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
+    Address, Clock, Config, Conversions, Format, Gateway, Journal, LogFormat, Pointer, Problems,
+    Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
 use super::{file_source, http, lines, output, uplink, value, window};
 use crate::core::agent::WhenFull;
@@ -229,6 +230,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         queue_max: 10_000,
         entity: None,
         time_unit: TimeUnit::Auto,
+        conversions: Conversions::default(),
         // The arrival of what comes from a file says nothing.
         time: source_time(section.table("time"), !matches!(kind, Some(SourceKind::File(_)))),
         dedupe: SourceDedupe::default(),
@@ -244,6 +246,8 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
         // Over HTTP each request may say its own format.
         let is_http = matches!(kind, Some(SourceKind::Http { .. }));
+        let has_quality = is_http || source.format == Format::Json;
+        source.conversions = conversions(&section, has_quality);
         match source.format {
             _ if is_http => source.map = source_map(section.table("map")),
             Format::Json => source.map = source_map(section.table("map")),

@@ -4,6 +4,7 @@
 //! in and every value lies in its range, or all [`Problems`] of the file at once.
 
 mod check;
+mod conversions;
 mod dedupe;
 mod file;
 mod file_source;
@@ -31,6 +32,7 @@ use crate::core::id::SourceId;
 use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
+pub use conversions::Conversions;
 pub use dedupe::SourceDedupe;
 pub use file_source::FileSource;
 pub use http::Http;
@@ -147,6 +149,8 @@ pub struct Source {
     pub entity: Option<String>,
     /// The unit of times that are numbers.
     pub time_unit: TimeUnit,
+    /// What it changes of what it is told.
+    pub conversions: Conversions,
     /// How its readings are stamped.
     pub time: SourceTime,
     /// Which of its readings are repeats.

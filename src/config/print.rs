@@ -1,13 +1,14 @@
 //! A [`Config`] as TOML, every key written out.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::dedupe::KEYS;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, file_source, http,
-    output, uplink, window,
+    Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, conversions,
+    file_source, http, output, uplink, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -41,6 +42,19 @@ impl Page {
     pub(super) fn list<'a>(&mut self, key: &str, texts: impl Iterator<Item = &'a str>) {
         let texts: Vec<String> = texts.map(quoted).collect();
         self.raw(key, format!("[{}]", texts.join(", ")));
+    }
+
+    pub(super) fn table<T>(
+        &mut self,
+        key: &str,
+        table: &BTreeMap<String, T>,
+        text: impl Fn(&T) -> &str,
+    ) {
+        let entry = |(name, value): (&String, &T)| {
+            format!("{} = {}", quoted(name.as_str()), quoted(text(value)))
+        };
+        let entries: Vec<String> = table.iter().map(entry).collect();
+        self.raw(key, format!("{{ {} }}", entries.join(", ")));
     }
 
     pub(super) fn duration(&mut self, key: &str, length: std::time::Duration) {
@@ -156,12 +170,7 @@ fn source(page: &mut Page, source: &Source) {
     page.text("key", word(&KEYS, source.dedupe.key));
     page.duration("horizon", source.dedupe.horizon);
     page.raw("entries_max", source.dedupe.entries_max);
-    let has_map = match source.kind {
-        SourceKind::Simulate(_) => false,
-        SourceKind::Http { .. } => true,
-        _ => source.format == Format::Json,
-    };
-    if has_map {
+    if has_map(source) {
         page.head("[source.map]");
         let map = &source.map;
         let pointers = [
@@ -177,6 +186,15 @@ fn source(page: &mut Page, source: &Source) {
         for (key, pointer) in pointers {
             page.text(key, &pointer.to_string());
         }
+    }
+}
+
+/// Whether its lines are, or may be, JSON.
+fn has_map(source: &Source) -> bool {
+    match source.kind {
+        SourceKind::Simulate(_) => false,
+        SourceKind::Http { .. } => true,
+        _ => source.format == Format::Json,
     }
 }
 
@@ -215,4 +233,5 @@ fn lines(page: &mut Page, source: &Source) {
         TimeUnit::Nanos => "ns",
     };
     page.text("time_unit", unit);
+    conversions::print(page, &source.conversions, has_map(source));
 }

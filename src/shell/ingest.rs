@@ -40,7 +40,9 @@ const CONTENT_TYPES: [&str; 8] = [
 
 /// The `http` sources by name; `None` before the sources have started.
 #[derive(Clone, Debug, Default)]
-pub struct Doors(Arc<RwLock<Option<BTreeMap<String, Arc<Push>>>>>);
+pub struct Doors(Arc<RwLock<Option<Pushes>>>);
+
+type Pushes = BTreeMap<String, Arc<Push>>;
 
 impl Doors {
     /// These are all there are from now on.

@@ -201,7 +201,7 @@ pub(super) async fn feed(
             () = door.stopped() => return,
             () = abandoned(receipts.as_ref()) => return,
             read = reader.read(gatherer.splitter.space()) => Some(read),
-            () = tokio::time::sleep(TEXT_WITHIN), if is_in_text => None,
+            () = text_waited(is_in_text) => None,
         };
         // Taken at the door: before anything is parsed.
         let arrival = (door.clock)();
@@ -232,6 +232,14 @@ pub(super) async fn feed(
             return;
         }
     }
+}
+
+/// The rest of an open text has been waited for.
+async fn text_waited(is_in_text: bool) {
+    if !is_in_text {
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(TEXT_WITHIN).await;
 }
 
 async fn abandoned(receipts: Option<&Receipts>) {

@@ -277,6 +277,21 @@ mod tests {
     }
 
     #[test]
+    fn an_open_text_is_waited_for_until_it_is_given_up() {
+        let mut splitter = LineSplitter::points(100);
+        let stream = b"m s=\"a\nn v=1\n";
+        splitter.space()[..stream.len()].copy_from_slice(stream);
+        splitter.filled(stream.len());
+        assert_eq!(splitter.next_line(), None);
+        assert!(splitter.is_in_text());
+        splitter.give_up_text();
+        assert_eq!(splitter.next_line(), Some((1, Line::Text("m s=\"a"))));
+        assert_eq!(splitter.next_line(), Some((2, Line::Text("n v=1"))));
+        assert_eq!(splitter.next_line(), None);
+        assert_eq!((splitter.number(), splitter.taken()), (2, 13));
+    }
+
+    #[test]
     fn a_line_of_exactly_the_limit_is_taken() {
         for step in 1..=9 {
             assert_eq!(lines(b"12345678\r\n", 8, step), [(1, "12345678".to_owned())]);

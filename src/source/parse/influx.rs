@@ -49,7 +49,7 @@ impl InfluxParser {
             // The configuration holds none that cannot be parsed.
             entity: written.and_then(|text| EntityTemplate::parse(text).ok()),
             unit,
-            interner: Interner::default(),
+            interner: Interner::new(&source.conversions),
         }
     }
 

@@ -37,17 +37,17 @@ impl fmt::Display for Fault {
 #[derive(Debug)]
 pub enum Parser {
     /// JSON objects.
-    Json(json::JsonParser),
+    Json(Box<json::JsonParser>),
     /// Points of the line protocol.
-    Influx(influx::InfluxParser),
+    Influx(Box<influx::InfluxParser>),
 }
 
 impl Parser {
     /// For lines of this format, with the keys of `source`.
     pub fn new(source: &Source, format: Format) -> Self {
         match format {
-            Format::Json => Parser::Json(json::JsonParser::new(source)),
-            Format::Influx => Parser::Influx(influx::InfluxParser::new(source)),
+            Format::Json => Parser::Json(Box::new(json::JsonParser::new(source))),
+            Format::Influx => Parser::Influx(Box::new(influx::InfluxParser::new(source))),
         }
     }
 
