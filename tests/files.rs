@@ -13,7 +13,7 @@ use std::time::Duration;
 use tidegate::config::{Config, Source};
 use tidegate::core::reading::{Arrival, Refusal, Value};
 use tidegate::core::seam::{Batch, Outcome};
-use tidegate::core::time::{IngestTime, Uptime};
+use tidegate::core::time::{IngestTime, Span, Uptime};
 use tidegate::source::health::HealthState;
 use tidegate::source::{SourceHandle, SourceMessage, spawn_at};
 use tokio::sync::{mpsc, watch};
@@ -76,6 +76,7 @@ impl Plant {
         let clock = Arc::new(move || Arrival {
             ingest: IngestTime::from_unix_ns(7),
             uptime: Uptime::from_ns(uptime_s.load(Ordering::SeqCst) * 1_000_000_000),
+            half_round_trip: Span::ZERO,
         });
         let source = source(&self.path(&self.pattern), &self.keys);
         let handle = spawn_at(&source, Arc::clone(&self.position), out, clock, stopped).unwrap();
@@ -413,7 +414,11 @@ async fn line_protocol_in_files_keeps_its_points_whole() {
     let source = Config::parse(&text, Path::new("t.toml")).unwrap().sources.remove(0);
     let (out, mut messages) = mpsc::channel(32);
     let (_stop, stopped) = watch::channel(false);
-    let arrival = Arrival { ingest: IngestTime::from_unix_ns(7), uptime: Uptime::from_ns(0) };
+    let arrival = Arrival {
+        ingest: IngestTime::from_unix_ns(7),
+        uptime: Uptime::from_ns(0),
+        half_round_trip: Span::ZERO,
+    };
     let clock = Arc::new(move || arrival);
     let _handle = spawn_at(&source, Arc::default(), out, clock, stopped).unwrap();
     let batch = soon(messages.recv()).await.unwrap().batch;

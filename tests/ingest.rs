@@ -12,7 +12,7 @@ use tidegate::config::{Config, Source};
 use tidegate::core::limits::PUSH_REQUESTS_MAX;
 use tidegate::core::reading::Arrival;
 use tidegate::core::seam::Outcome;
-use tidegate::core::time::{IngestTime, Uptime};
+use tidegate::core::time::{IngestTime, Span, Uptime};
 use tidegate::http::token::Token;
 use tidegate::shell::ingest::{self, Doors};
 use tidegate::source::{SourceHandle, SourceMessage, spawn};
@@ -51,7 +51,11 @@ impl Rig {
         let folder = tempfile::tempdir().unwrap();
         let (out, messages) = mpsc::channel(32);
         let (stop, stopped) = watch::channel(false);
-        let arrival = Arrival { ingest: IngestTime::from_unix_ns(7), uptime: Uptime::from_ns(8) };
+        let arrival = Arrival {
+            ingest: IngestTime::from_unix_ns(7),
+            uptime: Uptime::from_ns(8),
+            half_round_trip: Span::ZERO,
+        };
         let start = |source: &Source| {
             let clock: tidegate::source::ArrivalClock = Arc::new(move || arrival);
             spawn(source, out.clone(), clock, stopped.clone()).unwrap()

@@ -143,13 +143,17 @@ fn books(one: &Source) -> String {
 
 /// How a source fares; nothing where all is well.
 fn health(one: &SourceHealth) -> Option<String> {
-    let SourceHealth { state, detail, errors, retry_in_s } = one;
-    if state == "up" && *errors == 0 {
+    let SourceHealth { state, detail, errors, retry_in_s, missed_polls } = one;
+    if state == "up" && *errors == 0 && *missed_polls == 0 {
         return None;
     }
     let detail = detail.as_ref().map_or(String::new(), |detail| format!(": {detail}"));
     let retry = retry_in_s.map_or(String::new(), |s| format!("; next try in {s:.0} s"));
-    Some(format!("{state}{detail}; {errors} errors since the start{retry}"))
+    let missed = match missed_polls {
+        0 => String::new(),
+        missed => format!("; {missed} polls left out"),
+    };
+    Some(format!("{state}{detail}; {errors} errors since the start{missed}{retry}"))
 }
 
 fn window(one: &Window) -> String {
@@ -226,9 +230,10 @@ mod tests {
             detail: Some("10.0.0.10:502 does not answer".to_owned()),
             errors: 4,
             retry_in_s: Some(7.6),
+            missed_polls: 2,
         };
-        let expected =
-            "down: 10.0.0.10:502 does not answer; 4 errors since the start; next try in 8 s";
+        let expected = "down: 10.0.0.10:502 does not answer; 4 errors since the start; 2 polls left out; \
+             next try in 8 s";
         assert_eq!(health(&one).as_deref(), Some(expected));
     }
 

@@ -12,7 +12,7 @@ use super::{
     Address, Clock, Config, Conversions, Format, Gateway, Journal, LogFormat, Pointer, Problems,
     Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
-use super::{file_source, http, lines, output, uplink, value, window};
+use super::{file_source, http, lines, modbus, output, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
@@ -174,8 +174,15 @@ fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
             section.problem("name", what, "give each source its own name");
         }
         lines.extend(name.clone().map(|name| (name, line)));
-        match source(section, name) {
-            Some(source) => sources.push(source),
+        match source(&section, name) {
+            Some(source) => {
+                if let Some(other) = modbus::contradicted(&sources, &source) {
+                    let what = format!("the source {other} uses this port in another way");
+                    let fix = "write the same baud, parity and stop_bits";
+                    section.problem("serial", what, fix);
+                }
+                sources.push(source);
+            }
             None => is_whole = false,
         }
     }
@@ -186,13 +193,14 @@ fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
     is_whole.then_some(sources)
 }
 
-fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
+fn source(section: &Section<'_>, name: Option<String>) -> Option<Source> {
     #[derive(Clone, Copy)]
     enum Type {
         Listen,
         Stdin,
         File,
         Http,
+        Modbus,
         Simulate,
     }
     let types = [
@@ -200,6 +208,7 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         ("stdin", Type::Stdin),
         ("file", Type::File),
         ("http", Type::Http),
+        ("modbus", Type::Modbus),
         ("simulate", Type::Simulate),
     ];
     let units = [
@@ -211,15 +220,18 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
     ];
     // Which keys are known depends on the type: without it nothing can be said.
     let kind = section.require("type", "\"listen\"", value::one_of(&types))?;
+    let has_lines = !matches!(kind, Type::Modbus | Type::Simulate);
+    let is_modbus = matches!(kind, Type::Modbus);
     let kind = match kind {
-        Type::Listen => listen(&section),
+        Type::Listen => listen(section),
         Type::Stdin => Some(SourceKind::Stdin),
-        Type::File => file_source::file_source(&section).map(SourceKind::File),
+        Type::File => file_source::file_source(section).map(SourceKind::File),
         Type::Http => {
             let max_body = section.read("max_body", MIB, value::size(KIB..=16 * MIB));
             Some(SourceKind::Http { max_body: max_body as usize })
         }
-        Type::Simulate => Some(SourceKind::Simulate(simulate(&section))),
+        Type::Modbus => modbus::read(section).map(SourceKind::Modbus),
+        Type::Simulate => Some(SourceKind::Simulate(simulate(section))),
     };
     let line_max = limits::LINE_BYTES_MAX as u64;
     let mut source = Source {
@@ -236,24 +248,30 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
         dedupe: SourceDedupe::default(),
         map: SourceMap::default(),
     };
-    // A simulated PLC speaks no lines: it has nothing to map.
-    if !matches!(kind, Some(SourceKind::Simulate(_))) {
-        source.format = lines::format(&section);
+    // What speaks no lines has nothing to map.
+    if has_lines {
+        source.format = lines::format(section);
         source.max_line = section.read("max_line", line_max, value::size(64..=line_max)) as usize;
         source.queue_max =
             section.read("queue_max", 10_000, value::integer(1..=1_000_000)) as usize;
-        source.entity = lines::entity(&section, source.format);
+        source.entity = lines::entity(section, source.format);
         source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
         // Over HTTP each request may say its own format.
         let is_http = matches!(kind, Some(SourceKind::Http { .. }));
         let has_quality = is_http || source.format == Format::Json;
-        source.conversions = conversions(&section, has_quality);
+        source.conversions = conversions(section, has_quality);
         match source.format {
             _ if is_http => source.map = source_map(section.table("map")),
             Format::Json => source.map = source_map(section.table("map")),
             Format::Influx => {
                 section.out_of_place("map", "is for JSON only", "remove it; see entity");
             }
+        }
+    }
+    if is_modbus {
+        source.entity = lines::entity(section, Format::Json);
+        if source.entity.is_none() {
+            modbus::require_entities(section, kind.as_ref());
         }
     }
     source.dedupe = source_dedupe(section.table("dedupe"), &source);

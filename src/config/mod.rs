@@ -11,6 +11,7 @@ mod file_source;
 mod http;
 mod lines;
 mod login;
+pub mod modbus;
 mod output;
 mod print;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use file_source::FileSource;
 pub use http::Http;
 pub use lines::{EntityPart, EntityTemplate, Format};
 pub use login::Login;
+pub use modbus::Modbus;
 pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
 pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
@@ -178,6 +180,8 @@ pub enum SourceKind {
         /// The longest body that is taken, in bytes.
         max_body: usize,
     },
+    /// Registers that are asked for over Modbus.
+    Modbus(Modbus),
     /// A simulated PLC.
     Simulate(Simulate),
 }

@@ -8,7 +8,7 @@ use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
     Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, conversions,
-    file_source, http, output, uplink, window,
+    file_source, http, modbus, output, uplink, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -152,6 +152,11 @@ fn source(page: &mut Page, source: &Source) {
             page.size("max_body", *max_body as u64);
             lines(page, source);
         }
+        SourceKind::Modbus(modbus) => {
+            page.text("type", "modbus");
+            modbus::print(page, modbus);
+            page.text("entity", source.entity.as_deref().unwrap_or_default());
+        }
         SourceKind::Simulate(plc) => {
             page.text("type", "simulate");
             page.raw("seed", plc.seed);
@@ -192,7 +197,7 @@ fn source(page: &mut Page, source: &Source) {
 /// Whether its lines are, or may be, JSON.
 fn has_map(source: &Source) -> bool {
     match source.kind {
-        SourceKind::Simulate(_) => false,
+        SourceKind::Simulate(_) | SourceKind::Modbus(_) => false,
         SourceKind::Http { .. } => true,
         _ => source.format == Format::Json,
     }

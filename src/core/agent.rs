@@ -43,12 +43,14 @@ mod report;
 mod space;
 mod timing;
 mod uplink;
+mod vouching;
 mod windows;
 
 use positions::Positions;
 use repeats::Repeats;
 use timing::Timing;
 use uplink::Uplink;
+use vouching::Vouching;
 use windows::Windows;
 
 /// How long acknowledgements may wait for a commit of their own.
@@ -79,6 +81,7 @@ pub struct Agent {
     windows: Windows,
     repeats: Repeats,
     positions: Positions,
+    vouching: Vouching,
     ages: Ages,
     accept_rate: Rate,
     refused_since_full: u64,
@@ -131,6 +134,7 @@ impl Agent {
             windows,
             repeats,
             positions,
+            vouching: Vouching::open(&meta, epoch_nonce),
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
             refused_since_full: 0,
@@ -266,6 +270,10 @@ impl Agent {
     }
 
     fn fetched(&mut self, now: &Now, mut fetched: Fetched, effects: &mut Vec<Effect>) {
+        if !self.vouching.renumberings.is_empty() {
+            let entries = fetched.entries.iter_mut().map(|(_, entry)| entry);
+            entries.for_each(|entry| self.vouching.renumberings.apply(entry));
+        }
         let (uplink, lane) = match fetched.purpose {
             Purpose::Replay => return self.replayed(now, fetched, effects),
             Purpose::Recall => return self.recalled(fetched, effects),

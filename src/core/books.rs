@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::id::{Epoch, Seq, SourceId};
 use super::rangeset::RangeSet;
 use super::reading::GapReason;
+use super::renumber::Renumbering;
 use super::seam::{Meta, SeqSet, SourceMeta};
 use super::time::{EventTime, MonoTime};
 
@@ -121,6 +122,38 @@ impl Books {
         self.accounts.entry(source.clone()).or_default()
     }
 
+    /// The newest number of a source.
+    pub fn tail(&self, source: &SourceId) -> Seq {
+        self.accounts.get(source).map_or(Seq(0), |account| account.meta.tail)
+    }
+
+    /// The newest number of every source.
+    pub fn tails(&self) -> BTreeMap<SourceId, Seq> {
+        self.accounts.iter().map(|(source, account)| (source.clone(), account.meta.tail)).collect()
+    }
+
+    /// Goes on in another numbering; what it renames is booked under its new
+    /// names.
+    pub fn renumber(&mut self, by: &Renumbering) {
+        self.epoch = by.to;
+        for (source, account) in &mut self.accounts {
+            let base = by.bases.get(source).copied().unwrap_or_default();
+            account.meta.tail = Seq(account.meta.tail.0.saturating_sub(base.0));
+            account.changes += 1;
+        }
+        for handed in self.by_uplink.iter_mut().chain([&mut self.handed]) {
+            let keys = handed.keys().filter(|(_, epoch)| *epoch == by.from);
+            for (source, _) in keys.cloned().collect::<Vec<_>>() {
+                let base = by.bases.get(&source).copied().unwrap_or_default();
+                let moved = numbers_of(handed, &source, by.from).split_off(base.0 + 1);
+                let target = numbers_of(handed, &source, by.to);
+                for (first, end) in moved {
+                    target.insert(first - base.0, end - base.0);
+                }
+            }
+        }
+    }
+
     /// Durable readings that are not done with, over all sources.
     pub fn stored(&self) -> u64 {
         self.accounts.values().map(Account::stored).sum()
@@ -141,24 +174,33 @@ impl Books {
         }
     }
 
-    /// An uplink is done with a reading; see [`Books::acknowledge`] for when all
-    /// are.
-    pub fn acknowledge_at(&mut self, uplink: usize, name: (&SourceId, Epoch), seq: Seq) {
+    /// An uplink is done with readings `first..=last`; see [`Books::acknowledge`] for
+    /// when all are.
+    pub fn acknowledge_at(
+        &mut self,
+        uplink: usize,
+        (source, epoch): (&SourceId, Epoch),
+        (first, last): (Seq, Seq),
+    ) {
         let Some(handed) = self.by_uplink.get_mut(uplink) else { return };
-        numbers_of(handed, name.0, name.1).insert(seq.0, seq.0 + 1);
-        self.account(name.0).changes += 1;
+        numbers_of(handed, source, epoch).insert(first.0, last.0 + 1);
+        self.account(source).changes += 1;
     }
 
-    /// Every uplink is done with a reading, and one at least delivered it; false
-    /// when it was done with before.
-    pub fn acknowledge(&mut self, source: &SourceId, epoch: Epoch, seq: Seq) -> bool {
-        let is_new = self.handed(source, epoch).insert(seq.0, seq.0 + 1) == 1;
-        if is_new {
+    /// Every uplink is done with readings `first..=last`, and one at least delivered
+    /// them; how many were not done with before.
+    pub fn acknowledge(
+        &mut self,
+        (source, epoch): (&SourceId, Epoch),
+        (first, last): (Seq, Seq),
+    ) -> u64 {
+        let fresh = self.handed(source, epoch).insert(first.0, last.0 + 1);
+        if fresh > 0 {
             let account = self.account(source);
-            account.meta.acknowledged += 1;
+            account.meta.acknowledged += fresh;
             account.changes += 1;
         }
-        is_new
+        fresh
     }
 
     /// Numbers `first..=last` will never arrive. Books those that were not done
@@ -293,8 +335,8 @@ mod tests {
         for _ in 0..10 {
             books.accept(&source);
         }
-        assert!(books.acknowledge(&source, epoch, Seq(2)));
-        assert!(!books.acknowledge(&source, epoch, Seq(2)));
+        assert_eq!(books.acknowledge((&source, epoch), (Seq(2), Seq(2))), 1);
+        assert_eq!(books.acknowledge((&source, epoch), (Seq(2), Seq(2))), 0);
         let gone = books.write_off((&source, epoch), Seq(1), Seq(4), GapReason::Evicted);
         assert_eq!(gone, [(Seq(1), Seq(1)), (Seq(3), Seq(4))]);
         assert_eq!(books.through(0, &source, epoch), Seq(4));

@@ -67,6 +67,10 @@ pub const UPLINKS_MAX: usize = 8;
 /// Publishes without PUBACK, upper end of the configuration.
 pub const INFLIGHT_MAX: usize = 10_000;
 
+/// Entries in publishes without PUBACK, one publish excepted: what large batches
+/// may take in memory.
+pub const INFLIGHT_ENTRIES_MAX: usize = 16 * 1024;
+
 /// Acknowledged ranges ahead of the contiguous prefix. A source that the broker
 /// refuses leaves one hole per reading; beyond this bound its oldest reading is
 /// set aside.
@@ -122,5 +126,7 @@ const _: () = assert!(FETCH_ENTRIES_MAX <= READY_ENTRIES_MAX);
 const _: () = assert!(FRAME_READINGS_MAX <= FETCH_ENTRIES_MAX);
 const _: () = assert!(BATCH_READINGS_MAX <= READY_ENTRIES_MAX);
 const _: () = assert!(REFUSAL_BYTES_MAX <= LINE_BYTES_MAX);
+// Single readings fill every slot.
+const _: () = assert!(INFLIGHT_MAX <= INFLIGHT_ENTRIES_MAX);
 // MQTT packet identifiers are 16 bits wide, zero excluded.
 const _: () = assert!(INFLIGHT_MAX < u16::MAX as usize);

@@ -24,6 +24,7 @@ pub mod rangeset;
 pub mod rate;
 pub mod reading;
 pub mod release;
+pub mod renumber;
 pub mod seam;
 pub mod settings;
 pub mod skew;

@@ -103,6 +103,20 @@ impl RangeSet {
         both
     }
 
+    /// Takes out what it has from `first` on: half-open ranges, ascending.
+    pub fn split_off(&mut self, first: u64) -> Vec<(u64, u64)> {
+        let whole = std::iter::once((0, self.frontier)).chain(self.ranges()).collect::<Vec<_>>();
+        let (mut kept, mut taken) = (Vec::new(), Vec::new());
+        for (start, end) in whole {
+            kept.push((start, end.min(first)));
+            taken.push((start.max(first), end));
+        }
+        let is_some = |(start, end): &(u64, u64)| start < end;
+        *self = RangeSet::new(self.frontier.min(first), kept.into_iter().filter(is_some));
+        taken.retain(is_some);
+        taken
+    }
+
     /// How many numbers it has, from `first` on; all below its frontier count.
     pub fn count_from(&self, first: u64) -> u64 {
         self.frontier.saturating_sub(first) + self.above

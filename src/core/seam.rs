@@ -19,6 +19,7 @@ mod meta;
 
 pub use link::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, LinkTerms, Publish, PublishBody,
+    RetainedFrontier,
 };
 pub use meta::{ClockLedger, Meta, Position, SeqSet, SourceMeta, UplinkMeta};
 

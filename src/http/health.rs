@@ -16,6 +16,10 @@ pub struct SourceHealth {
     pub errors: u64,
     /// Seconds until it tries again, where a try is planned.
     pub retry_in_s: Option<f64>,
+    /// Polls left out since the agent started because the one before them was not
+    /// done; 0 where nothing is polled.
+    #[serde(default)]
+    pub missed_polls: u64,
 }
 
 impl Report {

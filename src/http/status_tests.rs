@@ -260,7 +260,8 @@ fn a_report_survives_its_json() {
 fn what_sources_say_of_themselves_is_in_their_books_and_among_the_troubles() {
     let say = |name: &str, state: &str| {
         let detail = Some("10.0.0.10:502 does not answer".to_owned());
-        let health = SourceHealth { state: state.to_owned(), detail, errors: 4, retry_in_s: None };
+        let health =
+            SourceHealth { state: state.to_owned(), detail, errors: 4, ..Default::default() };
         (name.to_owned(), health)
     };
     let all = [say("press", "up"), say("meters", "down"), say("valves", "degraded")];
@@ -269,6 +270,7 @@ fn what_sources_say_of_themselves_is_in_their_books_and_among_the_troubles() {
     assert_eq!(names, ["meters", "press", "valves"]);
     let expected = serde_json::json!({
         "state": "down", "detail": "10.0.0.10:502 does not answer", "errors": 4, "retry_in_s": null,
+        "missed_polls": 0,
     });
     assert_eq!(serde_json::to_value(&report.sources[0].health).unwrap(), expected);
     assert_eq!(report.sources[0].accepted, 0);

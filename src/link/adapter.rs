@@ -11,10 +11,13 @@ use super::message::Message;
 use super::rumqtt::{self, Client, Connection, Step, Terms};
 use super::{Events, Settings};
 use crate::core::id::PublishId;
-use crate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms, Publish};
+use crate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms, Publish, RetainedFrontier};
+use crate::wire::{json, topic};
 
 /// Commands taken at one wake.
 const COMMANDS_MAX: usize = 256;
+/// For a broker to say which delivery frontiers it retains.
+const FRONTIERS_WITHIN: Duration = Duration::from_secs(2);
 /// For what is queued, DISCONNECT, and the broker to close.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -28,10 +31,9 @@ pub(super) async fn run(
     while let Some(command) = commands.recv().await {
         // A publish that comes here was meant for the connection before, and a
         // disconnect has had its answer: the `Down` that crossed it.
-        if command != LinkCommand::Connect {
-            continue;
-        }
-        let Failure { reason, cause } = connection(&settings, &mut commands, &events).await;
+        let LinkCommand::Connect { asks_frontiers } = command else { continue };
+        let way = Way { settings: &settings, events: &events, asks_frontiers };
+        let Failure { reason, cause } = connection(way, &mut commands).await;
         if events.send(LinkEvent::Down { reason, cause, draw: draw() }).await.is_err() {
             return;
         }
@@ -39,17 +41,13 @@ pub(super) async fn run(
 }
 
 /// One connection from beginning to end.
-async fn connection(
-    settings: &Settings,
-    commands: &mut mpsc::Receiver<LinkCommand>,
-    events: &Events,
-) -> Failure {
-    let secrets = match settings.login.read().await {
+async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) -> Failure {
+    let secrets = match way.settings.login.read().await {
         Ok(secrets) => secrets,
         Err(failure) => return failure,
     };
-    let (client, mut connection) = rumqtt::open(settings, secrets);
-    let mut session = Session::new(settings, client, events);
+    let (client, mut connection) = rumqtt::open(way.settings, secrets);
+    let mut session = Session::new(way, client);
     let failure = match session.drive(&mut connection, commands).await {
         Ok(never) => match never {},
         Err(failure) => failure,
@@ -63,11 +61,27 @@ async fn connection(
     session.obituary(failure)
 }
 
+/// What a connection is made with.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    settings: &'a Settings,
+    events: &'a Events,
+    asks_frontiers: bool,
+}
+
+/// The retained frontiers, as far as the broker has told them.
+#[derive(Default)]
+struct Asking {
+    frontiers: Vec<RetainedFrontier>,
+}
+
 /// What is known while a connection lasts, and forgotten with it.
 struct Session<'a> {
     settings: &'a Settings,
     client: Client,
     events: &'a Events,
+    /// The retained frontiers are still to be read.
+    asking: Option<Asking>,
     /// The broker's terms, once it has accepted us.
     terms: Option<Terms>,
     /// Handed to rumqttc and not yet sent, in order.
@@ -82,11 +96,12 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(settings: &'a Settings, client: Client, events: &'a Events) -> Self {
+    fn new(way: Way<'a>, client: Client) -> Self {
         Self {
-            settings,
+            settings: way.settings,
             client,
-            events,
+            events: way.events,
+            asking: way.asks_frontiers.then(Asking::default),
             terms: None,
             queued: VecDeque::new(),
             in_flight: HashMap::new(),
@@ -107,6 +122,7 @@ impl<'a> Session<'a> {
     ) -> Result<std::convert::Infallible, Failure> {
         let mut inbox = Vec::with_capacity(COMMANDS_MAX);
         let mut deadline = pin!(tokio::time::sleep(Duration::MAX));
+        let mut patience = pin!(tokio::time::sleep(Duration::MAX));
         loop {
             // Kept while commands are taken: a step must not be dropped half done.
             let mut step = pin!(connection.step());
@@ -125,9 +141,16 @@ impl<'a> Session<'a> {
                         }
                     }
                     () = &mut deadline, if self.is_leaving => return Err(Failure::asked()),
+                    () = &mut patience, if self.is_asking() => {
+                        tracing::debug!("the broker does not say which frontiers it retains");
+                        self.is_up().await?;
+                    }
                     step = &mut step => break step?,
                 }
             };
+            if matches!(step, Step::Connected(_)) {
+                patience.set(tokio::time::sleep(FRONTIERS_WITHIN));
+            }
             self.take(step).await?;
         }
     }
@@ -136,7 +159,7 @@ impl<'a> Session<'a> {
         match command {
             LinkCommand::Publish(publish) => self.publish(publish).await,
             LinkCommand::Disconnect => self.leave(),
-            LinkCommand::Connect => {
+            LinkCommand::Connect { .. } => {
                 tracing::debug!("asked to connect while a connection lasts");
                 Ok(())
             }
@@ -193,8 +216,40 @@ impl<'a> Session<'a> {
                 Ok(())
             }
             Step::Puback { pkid, code } => self.puback(pkid, code).await,
-            Step::Other => Ok(()),
+            Step::Subscribed { is_taken: true } if self.is_asking() => {
+                // Its answer comes after all that is retained.
+                self.client.unsubscribe(topic::frontier_filter(&self.settings.gateway));
+                Ok(())
+            }
+            Step::Subscribed { .. } | Step::Unsubscribed if self.is_asking() => self.is_up().await,
+            Step::Message { topic, payload } => {
+                self.hear(&topic, &payload);
+                Ok(())
+            }
+            Step::Subscribed { .. } | Step::Unsubscribed | Step::Other => Ok(()),
         }
+    }
+
+    fn is_asking(&self) -> bool {
+        self.asking.is_some() && self.terms.is_some()
+    }
+
+    fn hear(&mut self, topic: &str, payload: &[u8]) {
+        let gateway = &self.settings.gateway;
+        let Some(asking) = &mut self.asking else { return };
+        match json::retained_frontier(gateway, payload) {
+            Some(frontier) if topic == topic::frontier(gateway, frontier.source.as_str()) => {
+                asking.frontiers.push(frontier);
+            }
+            _ => tracing::warn!(topic, "what is retained there is no frontier of this gateway"),
+        }
+    }
+
+    /// Tells that the connection is up, with what was asked before.
+    async fn is_up(&mut self) -> Result<(), Failure> {
+        let Some(Terms { receive_max, session_present, .. }) = self.terms else { return Ok(()) };
+        let frontiers = self.asking.take().unwrap_or_default().frontiers;
+        self.tell(LinkEvent::Up(LinkTerms { receive_max, session_present, frontiers })).await
     }
 
     async fn connected(&mut self, terms: Terms) -> Result<(), Failure> {
@@ -204,8 +259,11 @@ impl<'a> Session<'a> {
             ));
         }
         self.terms = Some(terms);
-        let Terms { receive_max, session_present, .. } = terms;
-        self.tell(LinkEvent::Up(LinkTerms { receive_max, session_present })).await
+        let filter = topic::frontier_filter(&self.settings.gateway);
+        if self.asking.is_some() && terms.takes_retained && self.client.subscribe(filter) {
+            return Ok(());
+        }
+        self.is_up().await
     }
 
     async fn puback(&mut self, pkid: u16, code: u8) -> Result<(), Failure> {

@@ -21,7 +21,7 @@ use crate::core::seam::Lane;
 const CONNECT_TIMEOUT_S: u64 = 10;
 /// rumqttc refuses a shorter keep-alive on MQTT 5, and MQTT a longer one.
 const KEEP_ALIVE_S: (u64, u64) = (5, 65_535);
-/// We subscribe to nothing; no packet comes near this.
+/// We read but our own frontiers; no packet comes near this.
 const INCOMING_BYTES_MAX: u32 = 1024 * 1024;
 /// rumqttc's own limits on what we send: none, the adapter has checked.
 const OUTGOING_BYTES_MAX: usize = u32::MAX as usize;
@@ -57,6 +57,16 @@ pub(super) enum Step {
     Puback {
         pkid: u16,
         code: u8,
+    },
+    /// The broker took our subscription, or did not.
+    Subscribed {
+        is_taken: bool,
+    },
+    Unsubscribed,
+    /// Somebody's publish, on a topic that we asked for.
+    Message {
+        topic: String,
+        payload: Vec<u8>,
     },
     Other,
 }
@@ -175,6 +185,22 @@ impl Client {
         }
     }
 
+    /// Asks for messages, at most once each. False when there is no room.
+    pub(super) fn subscribe(&self, filter: String) -> bool {
+        match self {
+            Client::V4(client) => client.try_subscribe(filter, QoS::AtMostOnce).is_ok(),
+            Client::V5(client) => client.try_subscribe(filter, QosV5::AtMostOnce).is_ok(),
+        }
+    }
+
+    /// Asks for no more of them.
+    pub(super) fn unsubscribe(&self, filter: String) -> bool {
+        match self {
+            Client::V4(client) => client.try_unsubscribe(filter).is_ok(),
+            Client::V5(client) => client.try_unsubscribe(filter).is_ok(),
+        }
+    }
+
     /// Asks for a DISCONNECT after everything handed over. False when there is
     /// no room.
     pub(super) fn goodbye(&self) -> bool {
@@ -260,6 +286,14 @@ fn step_v4(event: rumqttc::Event) -> Step {
             takes_retained: true,
             takes_qos_1: true,
         }),
+        rumqttc::Event::Incoming(rumqttc::Packet::SubAck(suback)) => {
+            let is_taken = |code: &_| matches!(code, rumqttc::SubscribeReasonCode::Success(_));
+            Step::Subscribed { is_taken: suback.return_codes.iter().all(is_taken) }
+        }
+        rumqttc::Event::Incoming(rumqttc::Packet::UnsubAck(_)) => Step::Unsubscribed,
+        rumqttc::Event::Incoming(rumqttc::Packet::Publish(publish)) => {
+            Step::Message { topic: publish.topic, payload: publish.payload.to_vec() }
+        }
         rumqttc::Event::Incoming(_) => Step::Other,
     }
 }
@@ -279,6 +313,15 @@ fn step_v5(event: v5::Event) -> Step {
                 takes_retained: properties.and_then(|p| p.retain_available) != Some(0),
                 takes_qos_1: properties.and_then(|p| p.max_qos) != Some(0),
             })
+        }
+        v5::Event::Incoming(packet5::Packet::SubAck(suback)) => {
+            let is_taken = |code: &_| matches!(code, packet5::SubscribeReasonCode::Success(_));
+            Step::Subscribed { is_taken: suback.return_codes.iter().all(is_taken) }
+        }
+        v5::Event::Incoming(packet5::Packet::UnsubAck(_)) => Step::Unsubscribed,
+        v5::Event::Incoming(packet5::Packet::Publish(publish)) => {
+            let topic = String::from_utf8_lossy(&publish.topic).into_owned();
+            Step::Message { topic, payload: publish.payload.to_vec() }
         }
         v5::Event::Incoming(_) => Step::Other,
     }

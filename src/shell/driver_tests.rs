@@ -158,7 +158,7 @@ impl Rig {
 async fn a_receipt_means_durable_and_a_stop_leaves_nothing_uncommitted() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = rig(dir.path());
-    assert_eq!(rig.command().await, LinkCommand::Connect);
+    assert_eq!(rig.command().await, LinkCommand::Connect { asks_frontiers: true });
     let (reason, cause) = ("refused".to_owned(), DownCause::Refused);
     let down = LinkEvent::Down { reason, cause, draw: u64::MAX };
     rig.link_events.send((UplinkId(0), down)).await.unwrap();
@@ -180,8 +180,12 @@ async fn a_receipt_means_durable_and_a_stop_leaves_nothing_uncommitted() {
 async fn with_a_broker_everything_is_acknowledged_and_it_hears_a_last_word() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = rig(dir.path());
-    assert_eq!(rig.command().await, LinkCommand::Connect);
-    let up = LinkEvent::Up(LinkTerms { receive_max: 100, session_present: false });
+    assert_eq!(rig.command().await, LinkCommand::Connect { asks_frontiers: true });
+    let up = LinkEvent::Up(LinkTerms {
+        receive_max: 100,
+        session_present: false,
+        frontiers: Vec::new(),
+    });
     rig.link_events.send((UplinkId(0), up)).await.unwrap();
     let mut commands = std::mem::replace(&mut rig.commands, mpsc::channel(1).1);
     let events = rig.link_events.clone();

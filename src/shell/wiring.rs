@@ -97,6 +97,7 @@ pub(super) fn health(
             errors: view.errors,
             // In milliseconds: more would only be noise.
             retry_in_s: view.retry_at.map(|at| (at.since_ns(now) / 1_000_000) as f64 / 1_000.0),
+            missed_polls: view.missed_polls,
         };
         (name.to_string(), health)
     })

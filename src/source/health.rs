@@ -49,6 +49,8 @@ pub struct HealthView {
     pub errors: u64,
     /// When it tries again, where that is planned.
     pub retry_at: Option<Uptime>,
+    /// Polls left out since the start because the one before them was not done.
+    pub missed_polls: u64,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +68,7 @@ pub struct Health {
     lines: AtomicU64,
     refused: AtomicU64,
     errors: AtomicU64,
+    missed_polls: AtomicU64,
     told: Mutex<Told>,
 }
 
@@ -94,11 +97,13 @@ impl Health {
     /// How it fares now.
     pub fn view(&self) -> HealthView {
         let errors = self.errors.load(Ordering::Relaxed);
+        let missed_polls = self.missed_polls.load(Ordering::Relaxed);
         self.with(|told| HealthView {
             state: told.state,
             detail: told.detail.clone(),
             errors,
             retry_at: told.retry_at,
+            missed_polls,
         })
     }
 
@@ -145,6 +150,10 @@ impl Health {
             }
             told.last_error = Some(error);
         });
+    }
+
+    pub(super) fn note_missed(&self, polls: u64) {
+        self.missed_polls.fetch_add(polls, Ordering::Relaxed);
     }
 
     pub(super) fn note_lines(&self, lines: u64, refused: u64) {
@@ -215,6 +224,7 @@ mod tests {
             detail: Some("connect: refused".to_owned()),
             errors: 1,
             retry_at: Some(Uptime::from_ns(7)),
+            missed_polls: 0,
         };
         assert_eq!(health.view(), down);
         health.up();

@@ -10,6 +10,7 @@ mod file;
 pub mod health;
 pub mod lines;
 mod listen;
+pub mod modbus;
 pub mod parse;
 pub mod push;
 pub mod simulate;
@@ -141,6 +142,9 @@ pub fn spawn_at(
             let taking = Arc::new(push::Push::new(source.clone(), *max_body, door));
             push = Some(Arc::clone(&taking));
             (None, watched(taking.run(), &health))
+        }
+        SourceKind::Modbus(device) => {
+            (None, watched(modbus::run(device.clone(), source.clone(), door), &health))
         }
         SourceKind::Simulate(plc) => (None, watched(simulate::run(plc.clone(), door), &health)),
     };

@@ -9,6 +9,7 @@ use super::clocks::StoredLedger;
 use super::ledger::{StoredHanded, StoredOpenGap};
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, Numbered};
+use crate::core::renumber::{Renumbering, Renumberings};
 use crate::core::seam::{Meta, Position, SourceMeta, SourceRange, UplinkMeta};
 use crate::core::time::{EventTime, Uptime};
 
@@ -51,6 +52,9 @@ pub(super) struct StoredClock {
 pub(super) struct StoredWays {
     retimed: Vec<(u64, u64)>,
     uplinks: Vec<StoredUplink>,
+    /// Where numbers up to another than the newest may have left.
+    vouched: Vec<(String, u64)>,
+    renumberings: Vec<StoredRenumbering>,
     positions: Vec<StoredPosition>,
 }
 
@@ -59,6 +63,14 @@ struct StoredPosition {
     source: String,
     at: Vec<u8>,
     tail: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredRenumbering {
+    from: (u32, u32),
+    to: (u32, u32),
+    bases: Vec<(String, u64)>,
+    until: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -152,6 +164,8 @@ impl StoredWays {
             done: stored_done(one.frontier, &one.done),
             handed: one.handed.iter().map(StoredHanded::of).collect(),
         });
+        let unlike = meta.sources.iter().filter(|(_, books)| books.vouched != books.tail);
+        let vouched = unlike.map(|(source, books)| (source.as_str().to_owned(), books.vouched.0));
         let positions = meta.positions.iter().map(|(source, position)| StoredPosition {
             source: source.to_string(),
             at: position.at.to_vec(),
@@ -160,13 +174,25 @@ impl StoredWays {
         Self {
             retimed: retimed.collect(),
             uplinks: uplinks.collect(),
+            vouched: vouched.collect(),
+            renumberings: meta.renumberings.0.iter().map(StoredRenumbering::of).collect(),
             positions: positions.collect(),
         }
     }
 
     /// `None` is what older formats knew: one uplink, which the rest describes.
     pub(super) fn complete(stored: Option<Self>, meta: &mut Meta) {
+        for books in meta.sources.values_mut() {
+            books.vouched = books.tail;
+        }
         let Some(stored) = stored else { return };
+        for (source, vouched) in stored.vouched {
+            if let Some(books) = meta.sources.get_mut(&SourceId::new(&source)) {
+                books.vouched = Seq(vouched);
+            }
+        }
+        let renumberings = stored.renumberings.into_iter().map(StoredRenumbering::into_one);
+        meta.renumberings = Renumberings(renumberings.collect());
         let more = stored.retimed.into_iter().map(|(first, end)| (Offset(first), Offset(end)));
         meta.retimed.extend(more);
         let uplinks = stored.uplinks.into_iter().map(|one| {
@@ -182,6 +208,29 @@ impl StoredWays {
             (SourceId::new(&one.source), Position { at: one.at.into(), tail: Seq(one.tail) })
         });
         meta.positions = positions.collect();
+    }
+}
+
+impl StoredRenumbering {
+    fn of(one: &Renumbering) -> Self {
+        let bases = one.bases.iter().map(|(source, seq)| (source.as_str().to_owned(), seq.0));
+        Self {
+            from: (one.from.number, one.from.nonce),
+            to: (one.to.number, one.to.nonce),
+            bases: bases.collect(),
+            until: one.until.0,
+        }
+    }
+
+    fn into_one(self) -> Renumbering {
+        let epoch = |(number, nonce)| Epoch { number, nonce };
+        let bases = self.bases.into_iter().map(|(name, seq)| (SourceId::new(&name), Seq(seq)));
+        Renumbering {
+            from: epoch(self.from),
+            to: epoch(self.to),
+            bases: bases.collect(),
+            until: Offset(self.until),
+        }
     }
 }
 
@@ -237,6 +286,7 @@ impl StoredState {
         let sources = self.sources.into_iter().map(|source| {
             let books = SourceMeta {
                 tail: Seq(source.tail),
+                vouched: Seq(source.tail),
                 accepted: source.accepted,
                 acknowledged: source.acknowledged,
                 evicted: source.evicted,
@@ -373,6 +423,7 @@ mod tests {
     fn a_meta_comes_back_as_it_went() {
         let books = SourceMeta {
             tail: Seq(9),
+            vouched: Seq(5),
             accepted: 8,
             acknowledged: 3,
             evicted: 2,
@@ -393,6 +444,12 @@ mod tests {
             frontier: Offset(10),
             done: vec![(Offset(12), Offset(13)), (Offset(20), Offset(25))],
             sources: [(SourceId::new("plc"), books)].into(),
+            renumberings: Renumberings(vec![Renumbering {
+                from: Epoch { number: 1, nonce: 7 },
+                to: epoch,
+                bases: [(SourceId::new("plc"), Seq(3))].into(),
+                until: Offset(29),
+            }]),
             sealed: Offset(28),
             retimed: vec![(Offset(0), Offset(27)), (Offset(28), Offset(30))],
             uplinks: [(Arc::from("cloud"), own)].into(),

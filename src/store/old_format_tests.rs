@@ -58,6 +58,7 @@ fn entries() -> Vec<(Offset, Entry)> {
 fn meta() -> Meta {
     let books = SourceMeta {
         tail: Seq(30),
+        vouched: Seq(30),
         accepted: 30,
         acknowledged: 6,
         newest_event: Some(EventTime::from_unix_ns(7)),
@@ -76,6 +77,7 @@ fn meta() -> Meta {
         sealed: Offset(31),
         retimed: Vec::new(),
         uplinks: Default::default(),
+        renumberings: Default::default(),
         alive: None,
         clock: Arc::default(),
     }

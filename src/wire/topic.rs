@@ -167,6 +167,11 @@ pub fn clock(gateway: &str) -> String {
     of_gateway(gateway, "clock")
 }
 
+/// What takes in the delivery frontiers of all sources.
+pub fn frontier_filter(gateway: &str) -> String {
+    of_gateway(gateway, "frontier") + "/+"
+}
+
 /// Where the delivery frontier of a source is kept.
 pub fn frontier(gateway: &str, source: &str) -> String {
     of_source(gateway, "frontier", source)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate::config::{Config, Source};
 use tidegate::core::reading::{Arrival, Reading, Refusal, Value};
-use tidegate::core::time::{IngestTime, Uptime};
+use tidegate::core::time::{IngestTime, Span, Uptime};
 use tidegate::source::{SourceMessage, spawn_reader};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{mpsc, watch};
@@ -33,7 +33,11 @@ fn run(
     runtime.block_on(async {
         let (out, mut messages) = mpsc::channel::<SourceMessage>(4);
         let (_stop, stopped) = watch::channel(false);
-        let arrival = Arrival { ingest: IngestTime::from_unix_ns(7), uptime: Uptime::from_ns(8) };
+        let arrival = Arrival {
+            ingest: IngestTime::from_unix_ns(7),
+            uptime: Uptime::from_ns(8),
+            half_round_trip: Span::ZERO,
+        };
         let handle = spawn_reader(source, stream, out, Arc::new(move || arrival), stopped);
         let (mut readings, mut refused) = (Vec::new(), Vec::new());
         while let Some(message) = messages.recv().await {

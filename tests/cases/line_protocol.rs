@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::Value as Json;
 use tidegate::config::{Config, Source};
 use tidegate::core::reading::{Arrival, Reading, Refusal, Value};
-use tidegate::core::time::{IngestTime, Uptime};
+use tidegate::core::time::{IngestTime, Span, Uptime};
 use tidegate::source::{SourceMessage, spawn_reader};
 use tokio::sync::{mpsc, watch};
 
@@ -25,7 +25,11 @@ fn run(source: &Source, stream: &[u8]) -> (Vec<Reading>, Vec<Refusal>) {
     runtime.block_on(async {
         let (out, mut messages) = mpsc::channel::<SourceMessage>(4);
         let (_stop, stopped) = watch::channel(false);
-        let arrival = Arrival { ingest: IngestTime::from_unix_ns(7), uptime: Uptime::from_ns(8) };
+        let arrival = Arrival {
+            ingest: IngestTime::from_unix_ns(7),
+            uptime: Uptime::from_ns(8),
+            half_round_trip: Span::ZERO,
+        };
         let stream = std::io::Cursor::new(stream.to_vec());
         let handle = spawn_reader(source, stream, out, Arc::new(move || arrival), stopped);
         let (mut readings, mut refused) = (Vec::new(), Vec::new());

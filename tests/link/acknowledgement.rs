@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms};
 use tidegate::link::Protocol;
 
-use crate::harness::{BOTH, Link, PATIENCE, frontier, gap, puback, reading, status};
+use crate::harness::{BOTH, CONNECT, Link, PATIENCE, frontier, gap, puback, reading, status};
 use crate::support::broker::ScriptedBroker;
 use crate::support::script::{Acks, Script};
 
@@ -133,8 +133,12 @@ async fn every_connection_begins_afresh() {
         link.command(LinkCommand::Disconnect);
         // The broker claims to remember the session; that changes nothing.
         broker.next_connection(Script { session_present: true, ..Script::default() });
-        link.command(LinkCommand::Connect);
-        let up = LinkEvent::Up(LinkTerms { receive_max: u16::MAX, session_present: true });
+        link.command(CONNECT);
+        let up = LinkEvent::Up(LinkTerms {
+            receive_max: u16::MAX,
+            session_present: true,
+            frontiers: Vec::new(),
+        });
         assert_eq!(link.event().await, up);
         (3..=6).for_each(|number| link.publish(number));
         link.expect_pubacks(3..=6).await;

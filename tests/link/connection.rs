@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate::core::seam::{DownCause, LinkCommand};
 use tidegate::link::Protocol;
 
-use crate::harness::{BOTH, Link, PATIENCE, settings, status, text};
+use crate::harness::{BOTH, CONNECT, Link, PATIENCE, settings, status, text};
 use crate::support::broker::ScriptedBroker;
 use crate::support::packet::Will;
 use crate::support::script::{Acks, Script};
@@ -59,7 +59,7 @@ async fn the_password_file_is_read_at_each_attempt() {
             assert_eq!(connect.password.as_deref(), Some(password));
         }
         fs::remove_file(&file).unwrap();
-        link.command(LinkCommand::Connect);
+        link.command(CONNECT);
         let reason = link.expect_down(DownCause::Refused).await;
         assert!(reason.contains("cannot read the password file"), "{reason}");
         assert_eq!(broker.log().accepted, 3);
@@ -95,7 +95,7 @@ async fn an_unreachable_broker_is_named_and_tried_again_when_asked() {
         let broker = ScriptedBroker::start(Script::default()).await;
         broker.refuse(true);
         let mut link = Link::spawn(settings(broker.port(), protocol));
-        link.command(LinkCommand::Connect);
+        link.command(CONNECT);
         link.expect_down(DownCause::Network).await;
         broker.refuse(false);
         link.connect().await;
@@ -168,7 +168,7 @@ async fn an_attempt_without_answer_can_be_given_up() {
         let script = Script { answers_connect: false, ..Script::default() };
         let broker = ScriptedBroker::start(script).await;
         let mut link = Link::spawn(settings(broker.port(), protocol));
-        link.command(LinkCommand::Connect);
+        link.command(CONNECT);
         broker.wait_for(|log| log.connects.len() == 1, PATIENCE).await;
         // A publish before the link is up has no connection to go to.
         link.publish(1);

@@ -16,6 +16,8 @@ use tidegate::link::{self, BatchFormat, LinkHandle, Login, Protocol, Settings};
 use tidegate::wire::topic::Template;
 use tokio::sync::mpsc;
 
+/// Connects without asking for anything.
+pub(crate) const CONNECT: LinkCommand = LinkCommand::Connect { asks_frontiers: false };
 pub(crate) const BOTH: [Protocol; 2] = [Protocol::V5, Protocol::V311];
 pub(crate) const EPOCH: Epoch = Epoch { number: 1, nonce: 0x9f3a_6c21 };
 /// Far longer than anything here takes; a test that waits so long has failed.
@@ -65,7 +67,7 @@ impl Link {
     }
 
     pub(crate) async fn connect(&mut self) {
-        self.command(LinkCommand::Connect);
+        self.command(CONNECT);
         let event = self.event().await;
         assert!(matches!(event, LinkEvent::Up { .. }), "{event:?}");
     }
@@ -104,7 +106,7 @@ impl Link {
     /// The reason of an attempt that must fail.
     pub(crate) async fn refused(settings: Settings, cause: DownCause) -> String {
         let mut link = Link::spawn(settings);
-        link.command(LinkCommand::Connect);
+        link.command(CONNECT);
         link.expect_down(cause).await
     }
 }

@@ -1,10 +1,10 @@
 //! Limits of ours and of the broker.
 
 use tidegate::core::id::PublishId;
-use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms};
+use tidegate::core::seam::{DownCause, LinkEvent, LinkTerms};
 use tidegate::link::Protocol;
 
-use crate::harness::{BOTH, Link, frontier, settings, text};
+use crate::harness::{BOTH, CONNECT, Link, frontier, settings, text};
 use crate::support::broker::ScriptedBroker;
 use crate::support::script::Script;
 
@@ -17,8 +17,12 @@ async fn receive_maximum_is_reported() {
     ] {
         let broker = ScriptedBroker::start(Script { receive_maximum, ..Script::default() }).await;
         let mut link = Link::spawn(settings(broker.port(), protocol));
-        link.command(LinkCommand::Connect);
-        let up = LinkEvent::Up(LinkTerms { receive_max: expected, session_present: false });
+        link.command(CONNECT);
+        let up = LinkEvent::Up(LinkTerms {
+            receive_max: expected,
+            session_present: false,
+            frontiers: Vec::new(),
+        });
         assert_eq!(link.event().await, up);
     }
 }

@@ -15,7 +15,7 @@ use tidegate::core::seam::DownCause;
 use tidegate::link::{Login, Protocol, Settings};
 use tidegate::output::{self, Content, Item, MqttSettings, OutputKind, OutputSettings};
 
-use crate::harness::{BOTH, Link, PATIENCE, record, settings};
+use crate::harness::{BOTH, CONNECT, Link, PATIENCE, record, settings};
 use crate::support::broker::ScriptedBroker;
 use crate::support::script::Script;
 
@@ -147,7 +147,7 @@ async fn a_new_ca_file_counts_at_the_next_connection() {
     let broker = broker(&leaf("localhost", &ours, |_| {}), None).await;
     let ca_file = write(&directory, "ca.pem", &ca("theirs").pem(), 0o644);
     let mut link = Link::spawn(mqtts(broker.port(), Protocol::V5, ca_file.clone()));
-    link.command(tidegate::core::seam::LinkCommand::Connect);
+    link.command(CONNECT);
     link.expect_down(DownCause::Tls).await;
     fs::write(&ca_file, ours.pem()).unwrap();
     link.connect().await;

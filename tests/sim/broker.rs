@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate::core::clock::Correction;
 use tidegate::core::id::{Epoch, PublishId, Seq, SourceId};
 use tidegate::core::reading::{Entry, GapRecord, Record};
-use tidegate::core::seam::{DownCause, Frontier, Lane, LinkEvent, LinkTerms, Publish, PublishBody};
+use tidegate::core::seam::{
+    DownCause, Frontier, Lane, LinkEvent, LinkTerms, Publish, PublishBody, RetainedFrontier,
+};
 
 use tidegate::core::window::{LateReading, WindowResult};
 
@@ -35,6 +37,9 @@ pub struct Broker {
     pub is_up: bool,
     pub unacknowledged: usize,
     is_silent: bool,
+    /// The gateway's disk is put back to an older copy.
+    is_restored: bool,
+    retained: BTreeMap<SourceId, RetainedFrontier>,
     seen: BTreeSet<Key>,
     newest: BTreeMap<(u64, bool, SourceId, Epoch), Seq>,
 }
@@ -43,7 +48,22 @@ pub struct Broker {
 pub type Answers = Vec<(u64, LinkEvent)>;
 
 impl Broker {
-    pub fn connect(&mut self, rng: &mut Rng, has_faults: bool) -> Answers {
+    pub fn new(is_restored: bool) -> Self {
+        Self { is_restored, ..Self::default() }
+    }
+
+    /// Whether what it retains names everything that it has.
+    pub fn has_said_everything(&self) -> bool {
+        self.received.order.iter().all(|((source, epoch), seqs)| {
+            let newest = seqs.iter().max().copied().unwrap_or_default();
+            let is_said = |said: &RetainedFrontier| {
+                said.epoch.number > epoch.number || said.through_seq >= newest
+            };
+            self.retained.get(source).is_some_and(is_said)
+        })
+    }
+
+    pub fn connect(&mut self, asks_frontiers: bool, rng: &mut Rng, has_faults: bool) -> Answers {
         self.connection += 1;
         self.is_silent = has_faults && rng.chance(10);
         self.unacknowledged = 0;
@@ -54,7 +74,15 @@ impl Broker {
         let receive_max = if rng.chance(30) { 5 } else { u16::MAX };
         vec![(
             rng.between(100, 50_000),
-            LinkEvent::Up(LinkTerms { receive_max, session_present: rng.chance(50) }),
+            LinkEvent::Up(LinkTerms {
+                receive_max,
+                session_present: rng.chance(50),
+                frontiers: if asks_frontiers {
+                    self.retained.values().cloned().collect()
+                } else {
+                    Vec::new()
+                },
+            }),
         )]
     }
 
@@ -143,7 +171,12 @@ impl Broker {
             PublishBody::Batch(records) => {
                 records.into_iter().for_each(|record| self.receive_reading(record));
             }
-            PublishBody::Frontier(frontier) => self.received.frontiers.push(frontier),
+            PublishBody::Frontier(frontier) => {
+                let Frontier { source, epoch, through_seq, .. } = frontier.clone();
+                let retained = RetainedFrontier { source: source.clone(), epoch, through_seq };
+                self.retained.insert(source, retained);
+                self.received.frontiers.push(frontier);
+            }
             PublishBody::Status(_) => {}
         }
     }
@@ -161,7 +194,13 @@ impl Broker {
         self.received.copies += 1;
         let key = (record.source.clone(), record.epoch, record.seq);
         if let Some(known) = self.received.readings.get(&key) {
-            assert_eq!(*known, record, "two different readings under one name");
+            let mut known = known.clone();
+            if self.is_restored {
+                // The copy does not know which time was settled on after it was
+                // made.
+                known.stamp = record.stamp;
+            }
+            assert_eq!(known, record, "two different readings under one name");
             return;
         }
         self.received.order.entry((key.0.clone(), key.1)).or_default().push(key.2);

@@ -70,12 +70,27 @@ impl Disk {
     }
 
     pub fn is_flushed(&self, wanted: &Entry) -> bool {
-        self.any(|entry| entry == wanted)
+        self.any(|entry| *entry == *wanted || self.renamed(entry) == *wanted)
+    }
+
+    /// An entry under the name that it has now.
+    pub fn renamed(&self, entry: &Entry) -> Entry {
+        let mut entry = entry.clone();
+        if let Some(meta) = &self.meta {
+            meta.renumberings.apply(&mut entry);
+        }
+        entry
     }
 
     /// Whether it was flushed once, though its segment may be gone by now.
     pub fn was_flushed(&self, record: &Record) -> bool {
-        self.named.contains(&(record.source.clone(), record.epoch, record.seq))
+        let name = (record.source.clone(), record.epoch, record.seq);
+        let renumberings = self.meta.iter().flat_map(|meta| &meta.renumberings.0);
+        let mut older = renumberings.filter(|one| one.to == record.epoch).map(|one| {
+            let base = one.bases.get(&record.source).copied().unwrap_or_default();
+            (record.source.clone(), one.from, Seq(record.seq.0 + base.0))
+        });
+        self.named.contains(&name) || older.any(|name| self.named.contains(&name))
     }
 
     pub fn any(&self, is_wanted: impl Fn(&Entry) -> bool) -> bool {

@@ -33,6 +33,7 @@ fn scenario(seed: u64) -> Scenario {
         quota_bytes: if seed.is_multiple_of(4) { 20_000 } else { 10_000_000 },
         max_age_s: if seed.is_multiple_of(7) { Some(20) } else { None },
         has_rot: seed.is_multiple_of(5),
+        is_restored: seed % 6 == 5,
         planted: Planted::Nothing,
         uplinks: if seed % 5 == 2 { 2 } else { 1 },
         readings_max: [1, 1, 7][(seed / 3) as usize % 3],
@@ -81,8 +82,9 @@ fn every_seed_delivers_everything_and_runs_the_same_twice() {
     }
     // No rule on times may hold for want of cases.
     if is_many {
-        let Shown { restamped, bounded, corrected, holdover, repeats, expired } = total;
+        let Shown { restamped, bounded, corrected, holdover, repeats, expired, renumbered } = total;
         let least = [restamped, bounded, corrected, holdover, repeats, expired].into_iter().min();
+        assert!(renumbered >= 20, "{total:?}");
         assert!(least >= Some(100), "{total:?}");
     }
 }

@@ -40,6 +40,8 @@ pub struct Scenario {
     /// Older readings are given up, if anything is said.
     pub max_age_s: Option<i64>,
     pub has_rot: bool,
+    /// The disk is put back to an older copy of it, once.
+    pub is_restored: bool,
     pub planted: Planted,
     /// 1 or 2.
     pub uplinks: usize,
@@ -59,6 +61,9 @@ enum Happening {
     Reboot,
     Rot,
     Cut,
+    /// A copy of the disk is made, or put back.
+    Backup,
+    Restore,
     Clock,
     ClockFault,
 }
@@ -70,6 +75,7 @@ pub struct World {
     pub disk: Disk,
     /// One behind each uplink.
     pub brokers: Vec<Broker>,
+    backup: Option<Disk>,
     pub machine: Machine,
     /// The newest look at its clocks.
     looked: Now,
@@ -99,7 +105,7 @@ impl World {
         }
         let now = machine.now(0);
         let mut effects = Vec::new();
-        let scenario_uplinks = scenario.uplinks;
+        let (scenario_uplinks, is_restored) = (scenario.uplinks, scenario.is_restored);
         let agent = Agent::new(
             settings(&scenario),
             disk.recover(),
@@ -113,7 +119,8 @@ impl World {
             rng,
             agent,
             disk,
-            brokers: vec![Broker::default(); scenario_uplinks],
+            brokers: vec![Broker::new(is_restored); scenario_uplinks],
+            backup: None,
             machine,
             looked: now,
             sources,
@@ -133,6 +140,12 @@ impl World {
         }
         world.schedule_fault();
         world.schedule_clock_fault();
+        if world.scenario.is_restored {
+            let at_us = world.rng.between(2_000_000, 30_000_000);
+            world.after_all(at_us, Happening::Backup);
+            let later_us = world.rng.between(1_000_000, 25_000_000);
+            world.after_all(at_us + later_us, Happening::Restore);
+        }
         world.after(0, Happening::Clock);
         world.turn(None);
         world
@@ -147,7 +160,7 @@ impl World {
             let Some((life, happening)) = self.queue.remove(&(at, order)) else { break };
             self.now_us = self.now_us.max(at);
             self.steps += 1;
-            if life == self.life {
+            if life == self.life || life == u64::MAX {
                 self.happen(happening);
                 checker::after_step(self);
             }
@@ -196,6 +209,8 @@ impl World {
                 self.turn(Some(Input::Clock(facts)));
             }
             Happening::ClockFault => self.clock_fault(),
+            Happening::Backup => self.backup = Some(self.disk.clone()),
+            Happening::Restore => self.restore(),
             Happening::Rot => {
                 self.disk.rot(&mut self.rng);
                 self.schedule_fault();
@@ -307,8 +322,8 @@ impl World {
     fn command(&mut self, uplink: UplinkId, command: LinkCommand) {
         let broker = &mut self.brokers[usize::from(uplink.0)];
         match command {
-            LinkCommand::Connect => {
-                let answers = broker.connect(&mut self.rng, self.has_faults);
+            LinkCommand::Connect { asks_frontiers } => {
+                let answers = broker.connect(asks_frontiers, &mut self.rng, self.has_faults);
                 self.answer(uplink, answers);
             }
             LinkCommand::Disconnect => {
@@ -452,6 +467,29 @@ impl World {
             _ => Happening::Cut,
         };
         self.after(delay_us, fault);
+    }
+
+    /// The older copy is put back while the agent is not running. What it had
+    /// receipted since is gone with the disk; that is no fault of it.
+    fn restore(&mut self) {
+        let Some(backup) = self.backup.take() else { return };
+        // The broker's word is as old as the last frontier that was said.
+        if !self.brokers.iter().all(Broker::has_said_everything) {
+            self.backup = Some(backup);
+            return self.after_all(100_000, Happening::Restore);
+        }
+        for source in &mut self.sources {
+            let id = source.id.clone();
+            source.durable.retain(|n| backup.flushed.contains(&(id.clone(), *n)));
+        }
+        self.disk = backup;
+        self.crash();
+    }
+
+    /// Whoever runs then.
+    fn after_all(&mut self, delay_us: u64, happening: Happening) {
+        self.inserted += 1;
+        self.queue.insert((self.now_us + delay_us, self.inserted), (u64::MAX, happening));
     }
 
     fn after(&mut self, delay_us: u64, happening: Happening) {

@@ -40,7 +40,8 @@ impl Agent {
 
     fn frontier_deadline_of(&self, at: usize) -> Option<MonoTime> {
         let uplink = &self.uplinks[at];
-        if !uplink.may_publish() || !uplink.forward.has_slot() {
+        let may_say = self.vouching.is_vouched() && uplink.may_publish();
+        if !may_say || !uplink.forward.has_slot() {
             return None;
         }
         self.frontier_times(at).map(|(_, due)| due).min()

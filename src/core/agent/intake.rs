@@ -158,6 +158,7 @@ impl Agent {
     pub(super) fn commit_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         if let Some(commit) = self.pending.retry(now.mono) {
             self.windows.renumbered(commit.id);
+            self.vouching.renumbered(commit.id);
             self.repeats.renumbered(commit.id);
             return effects.push(Effect::Commit(commit));
         }
@@ -167,6 +168,7 @@ impl Agent {
         let meta = self.meta(now);
         self.unsaved_since = None;
         let commit = self.pending.commit(meta, now.mono);
+        self.vouching.committing(commit.id);
         self.windows.stage(commit.id, self.pending.next(), &self.lateness, now.mono);
         self.repeats.stage(commit.id, self.pending.next(), now.mono);
         effects.push(Effect::Commit(commit));
@@ -178,6 +180,7 @@ impl Agent {
         let has_something = !self.pending.is_empty() || self.unsaved_since.is_some();
         let is_stopping = self.is_stopping && has_something;
         is_stopping
+            || self.vouching.is_commit_due()
             || self.timing.is_commit_due()
             || self.windows.is_checkpoint_due(now)
             || self.repeats.is_checkpoint_due(self.pending.next(), now)
@@ -212,6 +215,11 @@ impl Agent {
             Some((uplink.name(), UplinkMeta { frontier, done, handed }))
         });
         meta.uplinks = own.collect();
+        for (source, books) in &mut meta.sources {
+            books.vouched = self.vouching.vouched(source, books.tail);
+        }
+        self.vouching.renumberings.forget_below(frontier);
+        meta.renumberings = self.vouching.renumberings.clone();
         meta
     }
 
@@ -222,6 +230,8 @@ impl Agent {
         self.durable = done.commit.first.plus(entries.len() as u64);
         self.books.committed(&done.commit.meta);
         self.timing.committed(&done.commit.meta);
+        self.vouching.committed(id);
+        let entries = &*self.renamed(entries);
         self.show(done.commit.first, entries, effects);
         if let Some(checkpoint) = self.windows.committed(id) {
             let bytes = Arc::new(checkpoint.encode());

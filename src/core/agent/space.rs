@@ -67,7 +67,11 @@ impl Agent {
             return;
         }
         for ((source, epoch), range) in contents.iter() {
-            self.write_off(now, evicted(source, *epoch, range), effects);
+            let names = (*epoch, range.first, range.last);
+            for (epoch, first, last) in self.vouching.renumberings.ranges(source, names) {
+                let range = SourceRange { first, last, ..*range };
+                self.write_off(now, evicted(source, epoch, &range), effects);
+            }
         }
         self.carry_over_gaps(now, end);
         self.timing.lost(first, end);
@@ -96,8 +100,12 @@ impl Agent {
             let reason = GapReason::Corrupt;
             match last {
                 Some(last) => {
-                    let lost = WriteOff { source, epoch, first, last, reason, event_times };
-                    self.write_off(now, lost, effects);
+                    let names = (epoch, first, last);
+                    for (epoch, first, last) in self.vouching.renumberings.ranges(&source, names) {
+                        let source = source.clone();
+                        let lost = WriteOff { source, epoch, first, last, reason, event_times };
+                        self.write_off(now, lost, effects);
+                    }
                 }
                 None => {
                     let gap = gap_record((source, epoch), (first, None), reason, event_times, now);

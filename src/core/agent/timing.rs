@@ -310,7 +310,17 @@ impl Agent {
         for uplink in &self.uplinks {
             self.timing.note(uplink.forward.ready());
         }
-        self.timing.note(self.pending.numbered());
+        if self.vouching.renumberings.is_empty() {
+            self.timing.note(self.pending.numbered());
+        } else {
+            let renamed = self.pending.numbered().map(|(offset, entry)| {
+                let mut entry = entry.clone();
+                self.vouching.renumberings.apply(&mut entry);
+                (offset, entry)
+            });
+            let renamed: Vec<(Offset, Entry)> = renamed.collect();
+            self.timing.note(renamed.iter().map(|(offset, entry)| (*offset, entry)));
+        }
         meta.sealed = self.timing.sealed;
         meta.alive = Some((self.clock.boot_id(), now.uptime()));
         let (revision, at) = self.timing.written;

@@ -37,6 +37,8 @@ pub(super) struct Uplink {
     /// When a source's delivery frontier was last said, and after which change
     /// of its account.
     pub(super) said: BTreeMap<SourceId, (MonoTime, u64)>,
+    /// Its broker has been asked, since this start, how far it is.
+    pub(super) has_asked: bool,
     stop: Option<Stop>,
 }
 
@@ -52,6 +54,7 @@ impl Uplink {
             drain: None,
             ack_rate: Rate::default(),
             said: BTreeMap::new(),
+            has_asked: false,
             stop: None,
         }
     }
@@ -97,7 +100,7 @@ impl Uplink {
     /// connection whose oldest publish waits too long.
     pub(super) fn drive(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         if self.stop.is_none() && self.connection.try_connect(now.mono) {
-            self.command(LinkCommand::Connect, effects);
+            self.command(LinkCommand::Connect { asks_frontiers: !self.has_asked }, effects);
         }
         if !self.connection.is_up() {
             return;

@@ -301,3 +301,38 @@ fn a_broker_that_never_acknowledges_makes_nothing_suspect_of_killing() {
         rig.forward.link_down(true);
     }
 }
+
+#[test]
+fn no_deadline_stays_behind_where_what_waited_is_held() {
+    let linger = Span::from_millis(50);
+    let mut rig = Rig::new(ForwardSettings { linger, ..batches(3) });
+    rig.up();
+    rig.commit(&["a"]);
+    let (id, _, _) = {
+        assert_eq!(rig.take(at(0)).len(), 0);
+        rig.take(at(50)).remove(0)
+    };
+    rig.commit(&["a"]);
+    assert_eq!((rig.take(at(60)).len(), rig.forward.next_deadline()), (0, Some(at(110))));
+    let held = rig.forward.puback(id, 0x87, at(70));
+    assert!(matches!(held, Verdict::Held { .. }), "{held:?}");
+    assert_eq!(rig.take(at(120)).len(), 0);
+    assert_eq!(rig.forward.next_deadline(), Some(at(5_070)), "that of the held source alone");
+}
+
+#[test]
+fn large_batches_in_flight_are_bounded_by_their_readings() {
+    let batching = Batching { readings_max: 2_000, bytes_max: 1 << 20, reading_bytes: 100 };
+    let mut rig = Rig::new(ForwardSettings { batching, ..ForwardSettings::DEFAULT });
+    rig.commit_many("a", 30_000);
+    rig.up();
+    let readings = |taken: &[(PublishId, bool, Vec<u64>)]| -> usize {
+        taken.iter().map(|(_, _, offsets)| offsets.len()).sum()
+    };
+    let is_at_bound = |count| (INFLIGHT_ENTRIES_MAX..INFLIGHT_ENTRIES_MAX + 2_000).contains(&count);
+    let taken = rig.take(at(0));
+    assert!(is_at_bound(readings(&taken)), "{}", readings(&taken));
+    rig.ack(taken[0].0, at(1));
+    let more = rig.take(at(1));
+    assert!(is_at_bound(readings(&taken[1..]) + readings(&more)));
+}

@@ -31,7 +31,9 @@ use self::hold::Holds;
 use self::lane::{Join, Lane as Cursor};
 use self::share::Share;
 use super::id::{Offset, PublishId, SourceId, UplinkId};
-use super::limits::{ACKED_RANGES_MAX, BACKFILL_MIN, FETCH_BYTES_MAX, FETCH_ENTRIES_MAX};
+use super::limits::{
+    ACKED_RANGES_MAX, BACKFILL_MIN, FETCH_BYTES_MAX, FETCH_ENTRIES_MAX, INFLIGHT_ENTRIES_MAX,
+};
 use super::rangeset::RangeSet;
 use super::reading::Entry;
 use super::seam::{Fetch, Fetched, Lane, Purpose};
@@ -205,7 +207,8 @@ impl Forward {
 
     /// Room for one more publish.
     pub fn has_slot(&self) -> bool {
-        self.flights.len() < self.slots() && !self.flights.is_reserved()
+        let is_free = self.flights.len() < self.slots() && !self.flights.is_reserved();
+        is_free && self.flights.entry_count() < INFLIGHT_ENTRIES_MAX
     }
 
     /// A frontier or status goes out.
@@ -221,13 +224,16 @@ impl Forward {
         mut fate: impl FnMut(Offset, &Entry) -> Fate,
     ) -> Option<Taken> {
         self.backfill.take_if(|lane| lane.is_over(&self.done));
+        // What keeps something waiting is found anew, or its deadline would stay.
+        let lingered = self.lingers_since.take();
+        self.share.look_anew();
         if !self.has_slot() {
             return None;
         }
         let has_backlog = self.backfill.is_some();
         let live = self.flights.len() - self.flights.backfill();
         if !has_backlog || live < Share::live_slots(self.slots()) {
-            match self.take_from(Lane::Live, now, &mut fate) {
+            match self.take_from(Lane::Live, (now, lingered), &mut fate) {
                 Head::Taken(taken) => return Some(taken),
                 // It must fly alone: nothing else goes before it has.
                 Head::Reserved => return None,
@@ -237,7 +243,7 @@ impl Forward {
         if !has_backlog || self.flights.backfill() >= self.share.backfill_slots(self.slots(), now) {
             return None;
         }
-        match self.take_from(Lane::Backfill, now, &mut fate) {
+        match self.take_from(Lane::Backfill, (now, lingered), &mut fate) {
             Head::Taken(taken) => Some(taken),
             Head::Reserved | Head::Nothing => None,
         }
@@ -344,6 +350,7 @@ impl Forward {
     /// Back to the first entry that is not done with.
     fn rewind(&mut self) {
         self.lingers_since = None;
+        self.share.look_anew();
         self.live.rewind(&self.done);
         if let Some(backfill) = &mut self.backfill {
             backfill.rewind(&self.done);
@@ -353,7 +360,7 @@ impl Forward {
     fn take_from(
         &mut self,
         lane: Lane,
-        now: MonoTime,
+        (now, lingered): (MonoTime, Option<MonoTime>),
         fate: &mut impl FnMut(Offset, &Entry) -> Fate,
     ) -> Head {
         let rules = Rules {
@@ -395,7 +402,8 @@ impl Forward {
         }
         let batching = self.settings.batching;
         if self.settings.linger > Span::ZERO && cursor.may_fill(&batching) {
-            let since = *self.lingers_since.get_or_insert(now);
+            let since = lingered.unwrap_or(now);
+            self.lingers_since = Some(since);
             if now < since + self.settings.linger {
                 return Head::Nothing;
             }

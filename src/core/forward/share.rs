@@ -46,6 +46,11 @@ impl Share {
         self.free_at = self.free_at.max(now) + Span::from_ns(cost_ns as i64);
     }
 
+    /// Nothing is known to wait.
+    pub(super) fn look_anew(&mut self) {
+        self.is_waiting = false;
+    }
+
     /// Publishes that the backfill may have in flight, of `slots` there are.
     pub(super) fn backfill_slots(&mut self, slots: usize, now: MonoTime) -> usize {
         self.is_waiting = self.free_at > now + BURST;

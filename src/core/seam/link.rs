@@ -44,6 +44,20 @@ pub struct LinkTerms {
     pub receive_max: u16,
     /// The broker's word; reported, never relied on.
     pub session_present: bool,
+    /// What the broker retains of this gateway's delivery frontiers, where
+    /// [`LinkCommand::Connect`] asked for it and the broker answered.
+    pub frontiers: Vec<RetainedFrontier>,
+}
+
+/// A delivery frontier as the broker retains it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetainedFrontier {
+    /// The source.
+    pub source: SourceId,
+    /// The numbering.
+    pub epoch: Epoch,
+    /// Every number up to here was with the broker, or in a gap record.
+    pub through_seq: Seq,
 }
 
 /// Kinds of causes of a lost or refused connection.
@@ -68,7 +82,11 @@ pub enum DownCause {
 #[expect(clippy::large_enum_variant, reason = "nearly every command is a publish")]
 pub enum LinkCommand {
     /// Connect now, with a new client.
-    Connect,
+    Connect {
+        /// Whether to read the retained delivery frontiers before anything is
+        /// sent.
+        asks_frontiers: bool,
+    },
     /// Give this connection up; answered by [`LinkEvent::Down`].
     Disconnect,
     /// Publish; only sent while up, never more than the in-flight bound.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::core::clock::{Boot, Seal, SentStretch};
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::GapRecord;
+use crate::core::renumber::Renumberings;
 use crate::core::time::{EventTime, TimebaseId, Uptime};
 
 /// What the journal must know besides its entries; replaced as a whole with
@@ -31,6 +32,9 @@ pub struct Meta {
     pub positions: BTreeMap<SourceId, Position>,
     /// Gap records that the broker has not acknowledged, with their offsets.
     pub gaps: Vec<(Offset, GapRecord)>,
+    /// Names that were exchanged because another copy of this disk may have used
+    /// them.
+    pub renumberings: Renumberings,
     /// Every entry below this offset has its final time, by its own stamp or by
     /// a seal.
     pub sealed: Offset,
@@ -96,6 +100,9 @@ pub struct SeqSet {
 pub struct SourceMeta {
     /// Newest sequence number given in this epoch.
     pub tail: Seq,
+    /// Numbers up to here may have left: an uplink has been asked since they were
+    /// given whether the broker knows better.
+    pub vouched: Seq,
     /// Readings accepted.
     pub accepted: u64,
     /// Readings the broker acknowledged.

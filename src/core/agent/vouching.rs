@@ -1,0 +1,165 @@
+//! Whether this disk may go on with its numbering: see
+//! [`renumber`](crate::core::renumber).
+//!
+//! Nothing that was numbered since the last start goes out before an uplink has
+//! been asked and a durable commit says that its names are in use.
+
+use super::*;
+use crate::core::id::{CommitId, Seq};
+use crate::core::renumber::{Renumbering, Renumberings};
+use crate::core::seam::RetainedFrontier;
+
+/// How far this start has come with that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// No uplink has been asked.
+    Unasked,
+    /// Asked; the commit that says so is to be made, or on its way.
+    Saving(Option<CommitId>),
+    /// It is durable.
+    Vouched,
+}
+
+/// What is known of the names in use.
+#[derive(Clone, Debug)]
+pub(super) struct Vouching {
+    stage: Stage,
+    /// Numbers up to here may have left before this start, in this numbering.
+    vouched: BTreeMap<SourceId, Seq>,
+    pub(super) renumberings: Renumberings,
+    nonce: u32,
+}
+
+impl Vouching {
+    pub(super) fn open(meta: &Meta, nonce: u32) -> Self {
+        let vouched = meta.sources.iter().map(|(source, books)| (source.clone(), books.vouched));
+        Self {
+            stage: Stage::Unasked,
+            vouched: vouched.collect(),
+            renumberings: meta.renumberings.clone(),
+            // The first one may be in use: the epoch of a new data directory.
+            nonce: nonce.wrapping_mul(0x9e37_79b1).wrapping_add(1),
+        }
+    }
+
+    /// Whether readings may go out.
+    pub(super) fn is_vouched(&self) -> bool {
+        self.stage == Stage::Vouched
+    }
+
+    /// Whether a commit must say so at once.
+    pub(super) fn is_commit_due(&self) -> bool {
+        self.stage == Stage::Saving(None)
+    }
+
+    /// A commit is made: what it says of a source whose newest number is `tail`.
+    pub(super) fn vouched(&self, source: &SourceId, tail: Seq) -> Seq {
+        match self.stage {
+            Stage::Unasked => self.vouched.get(source).copied().unwrap_or_default(),
+            Stage::Saving(_) | Stage::Vouched => tail,
+        }
+    }
+
+    pub(super) fn committing(&mut self, id: CommitId) {
+        if self.stage == Stage::Saving(None) {
+            self.stage = Stage::Saving(Some(id));
+        }
+    }
+
+    /// A failed commit is tried again under another number.
+    pub(super) fn renumbered(&mut self, id: CommitId) {
+        if let Stage::Saving(Some(known)) = &mut self.stage {
+            *known = id;
+        }
+    }
+
+    pub(super) fn committed(&mut self, id: CommitId) {
+        if self.stage == Stage::Saving(Some(id)) {
+            self.stage = Stage::Vouched;
+        }
+    }
+}
+
+impl Agent {
+    /// An uplink told what its broker retains of this gateway: whether it has
+    /// seen numbers that this disk has not.
+    pub(super) fn asked(
+        &mut self,
+        now: &Now,
+        retained: &[RetainedFrontier],
+        effects: &mut Vec<Effect>,
+    ) {
+        let ahead = retained.iter().find(|frontier| self.is_ahead(frontier));
+        if let Some(frontier) = ahead {
+            let RetainedFrontier { source, epoch, through_seq } = frontier;
+            let reason = format!(
+                "the broker has {source} up to {through_seq} of epoch {epoch}, which this disk never \
+                 gave: it is an older copy"
+            );
+            self.renumber(now, frontier.epoch.number, reason, effects);
+        }
+        if self.vouching.stage == Stage::Unasked {
+            self.vouching.stage = Stage::Saving(None);
+        }
+    }
+
+    fn is_ahead(&self, frontier: &RetainedFrontier) -> bool {
+        let ours = self.books.epoch();
+        let Some(vouched) = self.vouching.vouched.get(&frontier.source) else { return false };
+        if frontier.epoch != ours {
+            return frontier.epoch.number > ours.number && *vouched > Seq(0);
+        }
+        // Once vouched for, what this start numbered may have left.
+        let known = match self.vouching.stage {
+            Stage::Unasked => *vouched,
+            Stage::Saving(_) | Stage::Vouched => self.books.tail(&frontier.source),
+        };
+        frontier.through_seq > known
+    }
+
+    /// What has not left gets another epoch, and so does all that follows.
+    fn renumber(&mut self, now: &Now, known: u32, reason: String, effects: &mut Vec<Effect>) {
+        let from = self.books.epoch();
+        let to = Epoch { number: known.max(from.number) + 1, nonce: self.vouching.nonce };
+        self.vouching.nonce = self.vouching.nonce.wrapping_add(1);
+        let is_first = self.vouching.stage == Stage::Unasked;
+        let bases = if is_first { self.vouching.vouched.clone() } else { self.books.tails() };
+        let one = Renumbering { from, to, bases, until: self.pending.next() };
+        self.books.renumber(&one);
+        self.vouching.renumberings.0.push(one);
+        self.vouching.vouched = self.books.tails().into_keys().map(|s| (s, Seq(0))).collect();
+        self.vouching.stage = Stage::Saving(None);
+        self.rename_gaps(now);
+        effects.push(Effect::Notice(Notice::EpochStarted { epoch: to, reason }));
+    }
+
+    /// Gap records that are still here are written anew under the names of now.
+    fn rename_gaps(&mut self, now: &Now) {
+        for (offset, gap) in std::mem::take(&mut self.gaps) {
+            let last = gap.last_seq.unwrap_or(gap.first_seq);
+            let range = (gap.epoch, gap.first_seq, last);
+            let ranges = self.vouching.renumberings.ranges(&gap.source, range);
+            if ranges == [range] || !self.withdraw(offset) {
+                self.gaps.insert(offset, gap);
+                continue;
+            }
+            for (epoch, first_seq, last) in ranges {
+                let last_seq = gap.last_seq.map(|_| last);
+                let renamed = GapRecord { epoch, first_seq, last_seq, ..gap.clone() };
+                let offset = self.pending.push(Entry::Gap(renamed.clone()), now.mono);
+                self.gaps.insert(offset, renamed);
+            }
+        }
+    }
+
+    /// Entries as they are named now.
+    pub(super) fn renamed<'a>(&self, entries: &'a [Entry]) -> std::borrow::Cow<'a, [Entry]> {
+        let renumberings = &self.vouching.renumberings;
+        if renumberings.is_empty() {
+            return entries.into();
+        }
+        let mut entries = entries.to_vec();
+        entries.iter_mut().for_each(|entry| renumberings.apply(entry));
+        entries.into()
+    }
+}
