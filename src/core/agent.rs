@@ -270,15 +270,15 @@ impl Agent {
     }
 
     fn fetched(&mut self, now: &Now, mut fetched: Fetched, effects: &mut Vec<Effect>) {
-        if !self.vouching.renumberings.is_empty() {
-            let entries = fetched.entries.iter_mut().map(|(_, entry)| entry);
-            entries.for_each(|entry| self.vouching.renumberings.apply(entry));
-        }
         let (uplink, lane) = match fetched.purpose {
             Purpose::Replay => return self.replayed(now, fetched, effects),
             Purpose::Recall => return self.recalled(fetched, effects),
             Purpose::Forward(uplink, lane) => (uplink, lane),
         };
+        if !self.vouching.renumberings.is_empty() {
+            let entries = fetched.entries.iter_mut().map(|(_, entry)| entry);
+            entries.for_each(|entry| self.vouching.renumberings.apply(entry));
+        }
         let Some(uplink) = self.uplinks.get_mut(usize::from(uplink.0)) else { return };
         if uplink.forward.fetched(lane, &mut fetched) {
             for damage in fetched.damaged {
@@ -292,6 +292,9 @@ impl Agent {
             return;
         }
         let is_durable = !self.pending.is_outstanding();
+        for at in (0..self.uplinks.len()).filter(|_| is_durable) {
+            self.publish_last_frontiers(now, at, effects);
+        }
         let word = is_durable.then(|| PublishBody::Status(self.link_status(now, false)));
         for uplink in &mut self.uplinks {
             uplink.go_on_stopping(word.clone(), now, effects);

@@ -218,7 +218,7 @@ impl Agent {
         for (source, books) in &mut meta.sources {
             books.vouched = self.vouching.vouched(source, books.tail);
         }
-        self.vouching.renumberings.forget_below(frontier);
+        self.vouching.renumberings.forget_below(self.start);
         meta.renumberings = self.vouching.renumberings.clone();
         meta
     }
@@ -231,7 +231,7 @@ impl Agent {
         self.books.committed(&done.commit.meta);
         self.timing.committed(&done.commit.meta);
         self.vouching.committed(id);
-        let entries = &*self.renamed(entries);
+        // On site things keep the names that the journal has.
         self.show(done.commit.first, entries, effects);
         if let Some(checkpoint) = self.windows.committed(id) {
             let bytes = Arc::new(checkpoint.encode());
@@ -244,6 +244,7 @@ impl Agent {
             self.ages.grew(self.durable.0, earliest);
         }
         self.ages.done_below(self.frontier_offset().0);
+        let entries = &*self.renamed(entries);
         for uplink in self.uplinks.iter_mut().filter(|uplink| uplink.connection.is_up()) {
             uplink.forward.offer(done.commit.first, entries);
         }
