@@ -4,8 +4,12 @@
 //! in and every value lies in its range, or all [`Problems`] of the file at once.
 
 mod check;
+mod conversions;
 mod dedupe;
 mod file;
+mod file_source;
+mod http;
+mod lines;
 mod login;
 pub mod modbus;
 mod output;
@@ -30,7 +34,11 @@ use crate::core::limits;
 use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
+pub use conversions::Conversions;
 pub use dedupe::SourceDedupe;
+pub use file_source::FileSource;
+pub use http::Http;
+pub use lines::{EntityPart, EntityTemplate, Format};
 pub use login::Login;
 pub use modbus::Modbus;
 pub use output::{Ordered, Output, OutputKind};
@@ -134,15 +142,20 @@ pub struct Source {
     pub name: String,
     /// What it is.
     pub kind: SourceKind,
+    /// How its lines are written.
+    pub format: Format,
     /// The longest line that becomes a reading, in bytes.
     pub max_line: usize,
     /// Lines of one connection that may wait for their commit; then no more are
     /// taken from it.
     pub queue_max: usize,
-    /// The entity of readings that name none; `None` refuses them.
+    /// JSON: the entity of readings that name none; `None` refuses them. Line
+    /// protocol: an [`EntityTemplate`]; `None` is the measurement with its tags.
     pub entity: Option<String>,
     /// The unit of times that are numbers.
     pub time_unit: TimeUnit,
+    /// What it changes of what it is told.
+    pub conversions: Conversions,
     /// How its readings are stamped.
     pub time: SourceTime,
     /// Which of its readings are repeats.
@@ -163,6 +176,13 @@ pub enum SourceKind {
     },
     /// Standard input.
     Stdin,
+    /// Files that are followed.
+    File(FileSource),
+    /// `POST /api/v1/readings`.
+    Http {
+        /// The longest body that is taken, in bytes.
+        max_body: usize,
+    },
     /// Registers that are asked for over Modbus.
     Modbus(Modbus),
     /// A simulated PLC.
@@ -281,13 +301,6 @@ impl fmt::Display for Pointer {
             .iter()
             .try_for_each(|name| write!(f, "/{}", name.replace('~', "~0").replace('/', "~1")))
     }
-}
-
-/// `[http]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Http {
-    /// Where status and metrics are served; `None` turns them off.
-    pub listen: Option<SocketAddr>,
 }
 
 /// One thing that is wrong with a file.

@@ -36,6 +36,7 @@ mod feeding;
 mod frontier;
 mod intake;
 mod ordering;
+mod positions;
 mod release;
 mod repeats;
 mod report;
@@ -45,6 +46,7 @@ mod uplink;
 mod vouching;
 mod windows;
 
+use positions::Positions;
 use repeats::Repeats;
 use timing::Timing;
 use uplink::Uplink;
@@ -78,6 +80,7 @@ pub struct Agent {
     timing: Timing,
     windows: Windows,
     repeats: Repeats,
+    positions: Positions,
     vouching: Vouching,
     ages: Ages,
     accept_rate: Rate,
@@ -98,6 +101,8 @@ impl Agent {
     ) -> Self {
         let repeats = Repeats::open(&settings, &recovered, now, effects);
         let meta = recovered.meta.unwrap_or_default();
+        let is_broken = recovered.broken_numbering.is_some();
+        let positions = Positions::open(&meta, is_broken);
         let epoch = epoch_after(&meta, recovered.broken_numbering, epoch_nonce, effects);
         let bounds = Bounds {
             quota_bytes: settings.quota_bytes,
@@ -128,6 +133,7 @@ impl Agent {
             timing,
             windows,
             repeats,
+            positions,
             vouching: Vouching::open(&meta, epoch_nonce),
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),

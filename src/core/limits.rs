@@ -111,6 +111,15 @@ pub const HELD_ENTRIES_SPAN_MAX: u64 = 500_000;
 /// Connections of one `listen` source.
 pub const LISTEN_CONNECTIONS_MAX: usize = 64;
 
+/// Bytes that say where a source is; they ride in every commit.
+pub const POSITION_BYTES_MAX: usize = 8 * 1024;
+
+/// Files that one `file` source follows.
+pub const FILES_MAX: usize = 256;
+
+/// Requests that one `http` source holds at a time.
+pub const PUSH_REQUESTS_MAX: usize = 8;
+
 /// Inputs between the store thread, the link task and the driver.
 pub const EVENT_QUEUE_MAX: usize = 1024;
 

@@ -9,4 +9,5 @@ pub mod metrics;
 pub mod orders;
 pub mod status;
 pub mod stream;
+pub mod token;
 pub mod windows;

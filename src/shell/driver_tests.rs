@@ -118,6 +118,7 @@ fn batch(clock: &HostClock, readings: usize) -> Batch {
         arrival: clock.arrival(),
         readings: vec![reading; readings],
         refused: Vec::new(),
+        advance: None,
         receipt: None,
     }
 }

@@ -6,6 +6,7 @@
 //! phase has a deadline. A crash at any point costs nothing but repeats, so a
 //! phase that is late is left behind.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +21,8 @@ use tokio::time::timeout;
 
 use super::Report;
 use super::driver::{Driver, DriverEnd, Inbox, Outbox};
-use super::listen::{self, Listening};
+use super::ingest::Doors;
+use super::listen::{self, Listening, Routes};
 use super::lock::{Lock, LockError};
 use super::site::Site;
 use super::telemetry::Telemetry;
@@ -28,7 +30,7 @@ use super::watchdog::{self, Watched};
 use super::wiring;
 use crate::config::Config;
 use crate::core::agent::Agent;
-use crate::core::id::UplinkId;
+use crate::core::id::{SourceId, UplinkId};
 use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
 use crate::core::seam::{Input, Recovered, StoreEvent};
 use crate::host::clocks::ClockFailure;
@@ -203,6 +205,7 @@ fn hurried(report: &Report) -> RunEnd {
 /// What keeps it from starting. Neither broken data nor an absent broker does.
 pub async fn start(config: Config) -> Result<Running, StartupError> {
     let link_settings = wiring::link_settings(&config)?;
+    let token = wiring::token(&config)?;
     host::clocks::self_test().map_err(StartupError::Clock)?;
     let clock = Arc::new(HostClock::new());
     let lock = claim(&config, &clock)?;
@@ -222,6 +225,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let facts = Input::Clock(sampler::first(&sampling));
     agent.handle(&now, facts, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
+    let positions = agent.positions();
 
     let (link_events, link_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let links: Vec<LinkHandle> = (0..)
@@ -270,8 +274,10 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let watched = Watched { turns, heartbeat, reports: reports.clone() };
     let watchdog = tokio::spawn(watchdog::run(watched));
     let api = Api { requests: requests.clone(), metrics, results };
-    let listening =
-        listen::start(wiring::http_address(&config), wiring::data_dir(&config), api, desk).await;
+    let doors = Doors::default();
+    let routes = Routes { api, desk, doors: doors.clone() };
+    let address = wiring::http_address(&config);
+    let listening = listen::start(address, token, wiring::data_dir(&config), routes).await;
 
     let mut running = Running {
         reports,
@@ -291,10 +297,15 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         sampler,
         _lock: lock,
     };
-    if let Err(error) = running.start_sources(&config, &messages, &clock, &stop_seen) {
+    if let Err(error) = running.start_sources(&config, &positions, &messages, &clock, &stop_seen) {
         running.stop().await;
         return Err(error);
     }
+    let pushes = running
+        .handles
+        .iter()
+        .filter_map(|(name, handle)| Some((name.clone(), Arc::clone(handle.push.as_ref()?))));
+    doors.open(pushes);
     Ok(running)
 }
 
@@ -323,6 +334,7 @@ impl Running {
     fn start_sources(
         &mut self,
         config: &Config,
+        positions: &BTreeMap<SourceId, Arc<[u8]>>,
         messages: &mpsc::Sender<SourceMessage>,
         clock: &Arc<HostClock>,
         stop: &watch::Receiver<bool>,
@@ -331,7 +343,9 @@ impl Running {
             let name = wiring::source_name(settings);
             let clock = Arc::clone(clock);
             let arrivals: source::ArrivalClock = Arc::new(move || clock.arrival());
-            let handle = source::spawn(settings, messages.clone(), arrivals, stop.clone())
+            let position = positions.get(&SourceId::new(&name)).cloned().unwrap_or_default();
+            let (out, stop) = (messages.clone(), stop.clone());
+            let handle = source::spawn_at(settings, position, out, arrivals, stop)
                 .map_err(|error| StartupError::Source { name: name.clone(), error })?;
             if let Some(address) = handle.local_addr {
                 self.sources.push((name.clone(), address));

@@ -16,6 +16,7 @@ use crate::core::time::Uptime;
 use crate::host::sampler::SamplerSettings;
 use crate::host::{self, HostClock};
 use crate::http::status::{About, SourceHealth};
+use crate::http::token::Token;
 use crate::link::{self, BatchFormat};
 use crate::source::health::HealthView;
 use crate::store;
@@ -31,6 +32,12 @@ pub(super) fn data_dir(config: &Config) -> &Path {
 
 pub(super) fn http_address(config: &Config) -> Option<SocketAddr> {
     config.http.listen
+}
+
+/// What requests must bear.
+pub(super) fn token(config: &Config) -> Result<Option<Token>, StartupError> {
+    let read = config.http.token_file.as_deref().map(Token::read).transpose();
+    read.map_err(|wrong| StartupError::Config(format!("http.token_file: {wrong}")))
 }
 
 pub(super) fn sources(config: &Config) -> &[config::Source] {

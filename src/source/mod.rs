@@ -6,11 +6,13 @@
 //! of one source never stops another.
 
 mod feed;
+mod file;
 pub mod health;
 pub mod lines;
 mod listen;
 pub mod modbus;
 pub mod parse;
+pub mod push;
 pub mod simulate;
 mod stdin;
 
@@ -48,6 +50,8 @@ pub struct SourceHandle {
     pub name: SourceId,
     /// Where it listens, if it listens on TCP.
     pub local_addr: Option<SocketAddr>,
+    /// Where bodies are handed in, if it takes any.
+    pub push: Option<Arc<push::Push>>,
     /// What it says about itself.
     pub health: Arc<Health>,
     /// Ends when the source has ended: after its stop, or at the end of input.
@@ -101,9 +105,24 @@ pub fn spawn(
     clock: ArrivalClock,
     stop: watch::Receiver<bool>,
 ) -> Result<SourceHandle, SourceError> {
+    spawn_at(source, Arc::default(), out, clock, stop)
+}
+
+/// As [`spawn`], for a source that goes on from a position; empty is none.
+///
+/// # Errors
+/// Those of [`spawn`].
+pub fn spawn_at(
+    source: &Source,
+    position: Arc<[u8]>,
+    out: mpsc::Sender<SourceMessage>,
+    clock: ArrivalClock,
+    stop: watch::Receiver<bool>,
+) -> Result<SourceHandle, SourceError> {
     let name = SourceId::new(&source.name);
     let health = Arc::new(Health::default());
     let door = Door { name: name.clone(), out, clock, stop, health: Arc::clone(&health) };
+    let mut push = None;
     let (local_addr, join) = match &source.kind {
         SourceKind::Listen { address, acknowledge } => {
             let listener = listen::bind(address)
@@ -115,12 +134,21 @@ pub fn spawn(
         SourceKind::Stdin => {
             (None, watched(stdin::run(tokio::io::stdin(), source.clone(), door), &health))
         }
+        SourceKind::File(settings) => {
+            let task = file::run(settings.clone(), source.clone(), position, door);
+            (None, watched(task, &health))
+        }
+        SourceKind::Http { max_body } => {
+            let taking = Arc::new(push::Push::new(source.clone(), *max_body, door));
+            push = Some(Arc::clone(&taking));
+            (None, watched(taking.run(), &health))
+        }
         SourceKind::Modbus(device) => {
             (None, watched(modbus::run(device.clone(), source.clone(), door), &health))
         }
         SourceKind::Simulate(plc) => (None, watched(simulate::run(plc.clone(), door), &health)),
     };
-    Ok(SourceHandle { name, local_addr, health, join })
+    Ok(SourceHandle { name, local_addr, push, health, join })
 }
 
 /// A task whose end its health tells.
@@ -147,5 +175,5 @@ pub fn spawn_reader(
     let health = Arc::new(Health::default());
     let door = Door { name: name.clone(), out, clock, stop, health: Arc::clone(&health) };
     let join = watched(stdin::run(reader, source.clone(), door), &health);
-    SourceHandle { name, local_addr: None, health, join }
+    SourceHandle { name, local_addr: None, push: None, health, join }
 }

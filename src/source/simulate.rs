@@ -249,7 +249,8 @@ async fn send(plc: &mut Plc, count: u64, last: &mut Option<Reading>, door: &Door
     }
     door.health.note_lines(count, 0);
     let source = door.name.clone();
-    let batch = Batch { source, arrival, readings, refused: Vec::new(), receipt: None };
+    let batch =
+        Batch { source, arrival, readings, refused: Vec::new(), advance: None, receipt: None };
     door.out.send(SourceMessage { batch, receipt: None }).await.is_ok()
 }
 

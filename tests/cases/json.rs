@@ -307,3 +307,25 @@ fn other_shapes_are_mapped_by_pointers_and_wrong_ones_are_refused() {
     ];
     assert_eq!(refused, expected);
 }
+
+#[test]
+fn names_units_and_qualities_are_changed_as_the_source_says() {
+    let text = "[gateway]\nid = 'g'\ndata_dir = '/d'\n[[uplink]]\nurl = 'mqtt://b'\n\
+         [[source]]\nname = 's'\ntype = 'stdin'\nentity = 'e'\nrename = { p = 'pressure' }\n\
+         unit = { pressure = 'kPa' }\nquality = { OK = 'good', '24' = 'bad' }\n";
+    let source = Config::parse(text, Path::new("t.toml")).unwrap().sources.remove(0);
+    let stream = r#"{"property":"p","value":1,"unit":"bar","quality":"OK"}
+{"property":"t","value":2,"unit":"C","quality":24}
+{"property":"t","value":3,"quality":"uncertain"}
+{"property":"t","value":4,"quality":"ok"}
+"#;
+    let (readings, refused) = run(&source, std::io::Cursor::new(stream));
+    let found: Vec<_> = readings
+        .iter()
+        .map(|one| (&*one.series.property, one.series.unit.as_deref(), one.quality))
+        .collect();
+    use tidegate::core::reading::Quality::{Bad, Good, Uncertain};
+    let expected = [("pressure", Some("kPa"), Good), ("t", Some("C"), Bad), ("t", None, Uncertain)];
+    assert_eq!(found, expected);
+    assert_eq!(refused[0].reason, "line 4: quality is not good, uncertain or bad");
+}

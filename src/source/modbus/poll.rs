@@ -225,7 +225,14 @@ impl Device {
         while rest.peek().is_some() {
             let readings = rest.by_ref().take(SOURCE_BATCH_MAX).collect();
             let source = self.door.name.clone();
-            let batch = Batch { source, arrival, readings, refused: Vec::new(), receipt: None };
+            let batch = Batch {
+                source,
+                arrival,
+                readings,
+                refused: Vec::new(),
+                advance: None,
+                receipt: None,
+            };
             let message = SourceMessage { batch, receipt: None };
             self.door.out.send(message).await.map_err(|_| Abandoned)?;
         }
