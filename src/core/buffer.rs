@@ -137,10 +137,13 @@ impl Buffer {
             || self.disk.free_bytes < self.bounds.reserve_bytes
             || self.full == Some(FullCause::Store);
         let is_near = self.limit_reached(false).is_some() || is_at_limit;
+        // What is under way must fit, or a fast source outruns the eviction.
+        let under_way = self.headroom() / 4 * 3;
+        let is_close = self.disk.used_bytes.saturating_add(under_way) >= self.bounds.quota_bytes;
         match self.bounds.when_full {
             WhenFull::DropNewest if is_near => Admission::Refuse,
             WhenFull::Block if is_near => Admission::Wait,
-            WhenFull::DropOldest if is_at_limit => Admission::Wait,
+            WhenFull::DropOldest if is_at_limit || is_close => Admission::Wait,
             _ => Admission::Open,
         }
     }
@@ -204,7 +207,7 @@ impl Buffer {
     /// What may still be written before an eviction takes effect: the commit
     /// that carries the gap records, and the one before it.
     fn headroom(&self) -> u64 {
-        (self.bounds.quota_bytes / 16).min(4 * 1024 * 1024)
+        (self.bounds.quota_bytes / 7).min(8 * 1024 * 1024)
     }
 }
 
