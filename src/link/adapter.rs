@@ -18,6 +18,9 @@ use crate::wire::{json, topic};
 const COMMANDS_MAX: usize = 256;
 /// For a broker to say which delivery frontiers it retains.
 const FRONTIERS_WITHIN: Duration = Duration::from_secs(2);
+/// Connections in a row that may end over that question: a broker that closes
+/// the socket on a SUBSCRIBE it does not allow must not keep the uplink down.
+const ASKED_IN_VAIN_MAX: u32 = 3;
 /// For what is queued, DISCONNECT, and the broker to close.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -28,12 +31,26 @@ pub(super) async fn run(
     events: Events,
     draw: fn() -> u64,
 ) {
+    let mut asked_in_vain = 0;
     while let Some(command) = commands.recv().await {
         // A publish that comes here was meant for the connection before, and a
         // disconnect has had its answer: the `Down` that crossed it.
         let LinkCommand::Connect { asks_frontiers } = command else { continue };
+        let asks_frontiers = asks_frontiers && asked_in_vain < ASKED_IN_VAIN_MAX;
         let way = Way { settings: &settings, events: &events, asks_frontiers };
-        let Failure { reason, cause } = connection(way, &mut commands).await;
+        let Ended { failure: Failure { reason, cause }, died_asking } =
+            connection(way, &mut commands).await;
+        if asks_frontiers {
+            asked_in_vain = if died_asking { asked_in_vain + 1 } else { 0 };
+        }
+        if died_asking && asked_in_vain == ASKED_IN_VAIN_MAX {
+            tracing::warn!(
+                reason,
+                "the broker ends the connection when it is asked which delivery frontiers it \
+                 retains; from now on it is not asked, and a disk put back to an older copy goes \
+                 unnoticed: allow this client to subscribe to its own frontier topics"
+            );
+        }
         if events.send(LinkEvent::Down { reason, cause, draw: draw() }).await.is_err() {
             return;
         }
@@ -41,10 +58,10 @@ pub(super) async fn run(
 }
 
 /// One connection from beginning to end.
-async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) -> Failure {
+async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) -> Ended {
     let secrets = match way.settings.login.read().await {
         Ok(secrets) => secrets,
-        Err(failure) => return failure,
+        Err(failure) => return Ended { failure, died_asking: false },
     };
     let (client, mut connection) = rumqtt::open(way.settings, secrets);
     let mut session = Session::new(way, client);
@@ -58,7 +75,16 @@ async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) ->
             break;
         }
     }
-    session.obituary(failure)
+    let died_asking = session.is_asking() && failure.cause == DownCause::Network;
+    Ended { failure: session.obituary(failure), died_asking }
+}
+
+/// How a connection ended.
+struct Ended {
+    failure: Failure,
+    /// The network or the broker ended it between the question for frontiers and
+    /// its answer.
+    died_asking: bool,
 }
 
 /// What a connection is made with.
@@ -216,8 +242,9 @@ impl<'a> Session<'a> {
                 Ok(())
             }
             Step::Puback { pkid, code } => self.puback(pkid, code).await,
-            Step::Subscribed { is_taken: true } if self.is_asking() => {
-                // Its answer comes after all that is retained.
+            Step::Subscribed { is_taken: true } => {
+                // Its answer comes after all that is retained. Too late or not: our
+                // own words need not come back to us.
                 self.client.unsubscribe(topic::frontier_filter(&self.settings.gateway));
                 Ok(())
             }

@@ -10,6 +10,7 @@ mod journal;
 mod json;
 mod ops;
 mod quarantine;
+mod restore;
 mod time;
 mod uplink;
 mod windows;

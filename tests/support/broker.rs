@@ -28,6 +28,8 @@ pub(crate) struct Log {
     /// Connection and packet id of each PUBACK sent for a publish.
     pub(crate) pubacks: Vec<(usize, u16)>,
     pub(crate) pings: usize,
+    pub(crate) subscribes: usize,
+    pub(crate) unsubscribes: usize,
     /// Connection and reason of each DISCONNECT.
     pub(crate) disconnects: Vec<(usize, u8)>,
     /// Connections that have ended.

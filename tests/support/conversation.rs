@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::broker::{SeenConnect, SeenPublish, Shared};
 use super::packet::{self, Connect, Packet, Publish};
-use super::script::{Acks, Script};
+use super::script::{Acks, Script, Subscriptions};
 
 /// The conversation on one connection.
 pub(super) struct Talk {
@@ -18,6 +18,8 @@ pub(super) struct Talk {
     publishes: usize,
     /// Publishes whose PUBACK is held back.
     held: VecDeque<u16>,
+    /// A SUBSCRIBE that is answered later.
+    unanswered: Option<(u16, usize)>,
     out: Vec<u8>,
     is_over: bool,
 }
@@ -31,6 +33,7 @@ impl Talk {
             level: 0,
             publishes: 0,
             held: VecDeque::new(),
+            unanswered: None,
             out: Vec::new(),
             is_over: false,
         }
@@ -65,7 +68,12 @@ impl Talk {
             Packet::Connect(connect) => self.connect(connect),
             Packet::Publish(publish) => self.publish(publish),
             Packet::Subscribe { pkid, filters } => {
-                self.out.extend(packet::suback(self.level, pkid, filters));
+                self.shared.note(|log| log.subscribes += 1);
+                self.subscribe(pkid, filters);
+            }
+            Packet::Unsubscribe { pkid, filters } => {
+                self.shared.note(|log| log.unsubscribes += 1);
+                self.out.extend(packet::unsuback(self.level, pkid, filters));
             }
             Packet::PingReq => {
                 self.shared.note(|log| log.pings += 1);
@@ -108,6 +116,26 @@ impl Talk {
         self.end_at(0);
     }
 
+    fn subscribe(&mut self, pkid: u16, filters: usize) {
+        match self.script.subscriptions {
+            Subscriptions::Taken => self.grant(pkid, filters),
+            Subscriptions::TakenLate => self.unanswered = Some((pkid, filters)),
+            Subscriptions::Refused => {
+                let code = if self.level == 5 { 0x87 } else { 0x80 };
+                self.out.extend(packet::suback(self.level, pkid, filters, code));
+            }
+            Subscriptions::Ignored => {}
+            Subscriptions::Fatal => self.is_over = true,
+        }
+    }
+
+    fn grant(&mut self, pkid: u16, filters: usize) {
+        self.out.extend(packet::suback(self.level, pkid, filters, 0));
+        for (topic, payload) in &self.script.retained {
+            self.out.extend(packet::retained(self.level, topic, payload));
+        }
+    }
+
     fn connack_properties(&self) -> Vec<u8> {
         let mut properties = Vec::new();
         let mut put = |id: u8, value: &[u8]| {
@@ -136,6 +164,7 @@ impl Talk {
         self.publishes += 1;
         let (pkid, qos) = (publish.pkid, publish.qos);
         let topic = publish.topic.clone();
+        let is_too_long = self.script.close_over.is_some_and(|limit| publish.payload.len() > limit);
         let seen = SeenPublish {
             connection: self.connection,
             topic: publish.topic,
@@ -149,7 +178,10 @@ impl Talk {
             packet_bytes: publish.packet_bytes,
         };
         self.shared.note(|log| log.publishes.push(seen));
-        if self.script.close_at == Some(self.publishes) {
+        if let Some((pkid, filters)) = self.unanswered.take() {
+            self.grant(pkid, filters);
+        }
+        if is_too_long || self.script.close_at == Some(self.publishes) {
             self.is_over = true;
             return;
         }

@@ -7,6 +7,7 @@ pub(crate) enum Packet {
     Connect(Connect),
     Publish(Publish),
     Subscribe { pkid: u16, filters: usize },
+    Unsubscribe { pkid: u16, filters: usize },
     PingReq,
     Disconnect { reason: u8 },
     Other(u8),
@@ -59,6 +60,7 @@ pub(crate) fn take(bytes: &mut Vec<u8>, level: u8) -> Option<Packet> {
         1 => Packet::Connect(connect(&mut body)),
         3 => Packet::Publish(publish(packet[0], &mut body, level, packet.len())),
         8 => subscribe(&mut body, level),
+        10 => unsubscribe(&mut body, level),
         12 => Packet::PingReq,
         14 => Packet::Disconnect { reason: body.bytes.first().copied().unwrap_or(0) },
         other => Packet::Other(other),
@@ -131,6 +133,19 @@ fn subscribe(body: &mut Reader<'_>, level: u8) -> Packet {
         filters += 1;
     }
     Packet::Subscribe { pkid, filters }
+}
+
+fn unsubscribe(body: &mut Reader<'_>, level: u8) -> Packet {
+    let pkid = body.number();
+    if level == 5 {
+        body.properties();
+    }
+    let mut filters = 0;
+    while !body.bytes.is_empty() {
+        body.text();
+        filters += 1;
+    }
+    Packet::Unsubscribe { pkid, filters }
 }
 
 struct Reader<'a> {
@@ -207,14 +222,36 @@ pub(crate) fn puback(level: u8, pkid: u16, code: u8) -> Vec<u8> {
     if level == 5 && code != 0 { vec![0x40, 3, high, low, code] } else { vec![0x40, 2, high, low] }
 }
 
-/// SUBACK that grants QoS 1 to every filter.
-pub(crate) fn suback(level: u8, pkid: u16, filters: usize) -> Vec<u8> {
+/// SUBACK with this code for every filter: the QoS granted, or a failure.
+pub(crate) fn suback(level: u8, pkid: u16, filters: usize, code: u8) -> Vec<u8> {
     let mut body = pkid.to_be_bytes().to_vec();
     if level == 5 {
         body.push(0);
     }
-    body.extend(std::iter::repeat_n(1, filters));
+    body.extend(std::iter::repeat_n(code, filters));
     let mut packet = vec![0x90, u8::try_from(body.len()).unwrap()];
+    packet.extend(body);
+    packet
+}
+
+/// UNSUBACK: success for every filter.
+pub(crate) fn unsuback(level: u8, pkid: u16, filters: usize) -> Vec<u8> {
+    let mut packet = suback(level, pkid, if level == 5 { filters } else { 0 }, 0);
+    packet[0] = 0xb0;
+    packet
+}
+
+/// A retained message, QoS 0.
+pub(crate) fn retained(level: u8, topic: &str, payload: &[u8]) -> Vec<u8> {
+    let mut body = u16::try_from(topic.len()).unwrap().to_be_bytes().to_vec();
+    body.extend(topic.as_bytes());
+    if level == 5 {
+        body.push(0);
+    }
+    body.extend(payload);
+    let length = body.len();
+    assert!(length < 16_384, "two bytes of length");
+    let mut packet = vec![0x31, (length % 128) as u8 | 0x80, (length / 128) as u8];
     packet.extend(body);
     packet
 }

@@ -29,6 +29,11 @@ pub(crate) struct Script {
     pub(crate) answers_pings: bool,
     /// Reads nothing more after so many publishes, and leaves the socket open.
     pub(crate) deaf_after: Option<usize>,
+    /// Closes the socket, without a word, at a payload of more bytes than this.
+    pub(crate) close_over: Option<usize>,
+    pub(crate) subscriptions: Subscriptions,
+    /// Topics and payloads that are retained here, whatever was subscribed to.
+    pub(crate) retained: Vec<(String, Vec<u8>)>,
 }
 
 impl Default for Script {
@@ -49,8 +54,26 @@ impl Default for Script {
             disconnect_at: None,
             answers_pings: true,
             deaf_after: None,
+            close_over: None,
+            subscriptions: Subscriptions::Taken,
+            retained: Vec::new(),
         }
     }
+}
+
+/// What becomes of SUBSCRIBE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subscriptions {
+    /// SUBACK, then what is retained.
+    Taken,
+    /// The same, but only after the first publish of the client.
+    TakenLate,
+    /// SUBACK with a failure code.
+    Refused,
+    /// No answer.
+    Ignored,
+    /// The socket is closed without a word.
+    Fatal,
 }
 
 /// Which PUBACKs are sent.
