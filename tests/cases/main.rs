@@ -13,4 +13,7 @@ mod quarantine;
 mod restore;
 mod time;
 mod uplink;
+mod uplink_limits;
+mod uplink_storms;
+mod uplinks;
 mod windows;

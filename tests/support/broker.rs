@@ -27,6 +27,8 @@ pub(crate) struct Log {
     pub(crate) publishes: Vec<SeenPublish>,
     /// Connection and packet id of each PUBACK sent for a publish.
     pub(crate) pubacks: Vec<(usize, u16)>,
+    /// Most publishes that a connection had without PUBACK at one time.
+    pub(crate) unacknowledged_max: usize,
     pub(crate) pings: usize,
     pub(crate) subscribes: usize,
     pub(crate) unsubscribes: usize,

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 use super::broker::{SeenConnect, SeenPublish, Shared};
 use super::packet::{self, Connect, Packet, Publish};
@@ -16,8 +18,11 @@ pub(super) struct Talk {
     shared: Arc<Shared>,
     level: u8,
     publishes: usize,
+    unacknowledged: usize,
     /// Publishes whose PUBACK is held back.
     held: VecDeque<u16>,
+    /// Publishes whose PUBACK has a time.
+    paced: VecDeque<(Instant, u16)>,
     /// A SUBSCRIBE that is answered later.
     unanswered: Option<(u16, usize)>,
     out: Vec<u8>,
@@ -32,7 +37,9 @@ impl Talk {
             shared,
             level: 0,
             publishes: 0,
+            unacknowledged: 0,
             held: VecDeque::new(),
+            paced: VecDeque::new(),
             unanswered: None,
             out: Vec::new(),
             is_over: false,
@@ -41,15 +48,24 @@ impl Talk {
 
     pub(super) async fn run(mut self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut bytes = Vec::with_capacity(64 * 1024);
+        let mut heard = Instant::now();
         loop {
-            match stream.read_buf(&mut bytes).await {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {}
+            let due = self.paced.front().map(|(due, _)| *due);
+            let silence_max = self.script.silence_max.unwrap_or(Duration::MAX);
+            tokio::select! {
+                read = stream.read_buf(&mut bytes) => match read {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => heard = Instant::now(),
+                },
+                () = until(due) => {}
+                () = tokio::time::sleep(silence_max.saturating_sub(heard.elapsed())) => return,
             }
-            if self.script.deaf_after.is_some_and(|count| self.publishes >= count) {
+            self.acknowledge_what_is_due();
+            if self.is_deaf() {
                 std::future::pending::<()>().await;
             }
             while !self.is_over
+                && !self.is_deaf()
                 && let Some(packet) = packet::take(&mut bytes, self.level)
             {
                 self.hear(packet);
@@ -61,6 +77,10 @@ impl Talk {
                 return;
             }
         }
+    }
+
+    fn is_deaf(&self) -> bool {
+        self.script.deaf_after.is_some_and(|count| self.publishes >= count)
     }
 
     fn hear(&mut self, packet: Packet) {
@@ -177,7 +197,12 @@ impl Talk {
             content_type: publish.content_type,
             packet_bytes: publish.packet_bytes,
         };
-        self.shared.note(|log| log.publishes.push(seen));
+        self.unacknowledged += usize::from(qos > 0);
+        let unacknowledged = self.unacknowledged;
+        self.shared.note(|log| {
+            log.publishes.push(seen);
+            log.unacknowledged_max = log.unacknowledged_max.max(unacknowledged);
+        });
         if let Some((pkid, filters)) = self.unanswered.take() {
             self.grant(pkid, filters);
         }
@@ -220,6 +245,13 @@ impl Talk {
                     self.puback(oldest, 0);
                 }
             }
+            Acks::Paced { latency, per_second } => {
+                let pause = Duration::from_secs(1) / per_second;
+                let earliest = Instant::now() + latency;
+                let due =
+                    self.paced.back().map_or(earliest, |(last, _)| earliest.max(*last + pause));
+                self.paced.push_back((due, pkid));
+            }
             Acks::Reversed(count) => {
                 self.held.push_back(pkid);
                 if self.held.len() == count {
@@ -239,9 +271,26 @@ impl Talk {
         }
     }
 
+    fn acknowledge_what_is_due(&mut self) {
+        while let Some((due, pkid)) = self.paced.front().copied()
+            && due <= Instant::now()
+        {
+            self.paced.pop_front();
+            self.puback(pkid, 0);
+        }
+    }
+
     fn puback(&mut self, pkid: u16, code: u8) {
         self.out.extend(packet::puback(self.level, pkid, code));
+        self.unacknowledged = self.unacknowledged.saturating_sub(1);
         let connection = self.connection;
         self.shared.note(|log| log.pubacks.push((connection, pkid)));
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
