@@ -85,3 +85,31 @@ fn b_06_a_clean_stop_repeats_nothing() {
     let frontier = inbox.frontiers.last().unwrap();
     assert_eq!((&frontier["through_seq"], &frontier["pending"]), (&500.into(), &0.into()));
 }
+
+#[tokio::test]
+async fn payloads_are_decoded_straight_from_a_broker() {
+    if !has_mosquitto("decode") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Mosquitto::start(folder.path());
+    let options = rumqttc::MqttOptions::new("sender", "127.0.0.1", broker.port);
+    let (client, mut events) = rumqttc::AsyncClient::new(options, 10);
+    let payload = std::fs::read("tests/data/batch-v1.bin").unwrap();
+    let qos = rumqttc::QoS::AtLeastOnce;
+    client.publish("plant/readings/a", qos, true, payload).await.unwrap();
+    client.publish("plant/readings/b", qos, true, "no batch").await.unwrap();
+    let mut taken = 0;
+    while taken < 2 {
+        let event = events.poll().await.unwrap();
+        taken += u32::from(matches!(event, rumqttc::Event::Incoming(rumqttc::Packet::PubAck(_))));
+    }
+    let url = format!("mqtt://127.0.0.1:{}", broker.port);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["decode", "--url", &url, "--topic", "plant/#", "--count", "2"]);
+    let output = command.output().unwrap();
+    let (said, wrong) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+    assert_eq!(said.unwrap(), std::fs::read_to_string("tests/data/batch-v1.jsonl").unwrap());
+    assert!(wrong.unwrap().starts_with("tidegate: plant/readings/b: at byte 0: version 110 of "));
+    assert_eq!(output.status.code(), Some(1));
+}

@@ -11,7 +11,7 @@ fn tidegate(arguments: &[&str]) -> Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 17] = [
+    let commands: [&[&str]; 18] = [
         &["run"],
         &["check"],
         &["status"],
@@ -20,6 +20,7 @@ fn every_command_has_help_with_an_example() {
         &["lateness"],
         &["plan"],
         &["replay"],
+        &["decode"],
         &["journal", "stats"],
         &["journal", "cat"],
         &["journal", "verify"],
@@ -185,4 +186,31 @@ fn a_replay_ends_with_0_where_it_converges_and_with_1_where_not() {
     assert_eq!((&report["v"], &report["converged"]), (&1.into(), &false.into()));
     assert_eq!(report["differences"].as_array().unwrap().len(), 20);
     assert!(report["differences"][0]["undisturbed"].as_str().unwrap().starts_with("readings 10,"));
+}
+
+#[test]
+fn what_cannot_be_decoded_is_named_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/batch-v1.bin");
+    let bad = folder.path().join("bad.bin");
+    std::fs::write(&bad, [1, 2, b'g', b'w', 0xff]).unwrap();
+    let output = tidegate(&["decode", bad.to_str().unwrap(), good]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = std::fs::read(good.replace(".bin", ".jsonl")).unwrap();
+    assert_eq!(output.stdout, expected);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let beginning = format!("tidegate: {}: at byte 5 (uncompressed): ", bad.display());
+    assert!(said.starts_with(&beginning), "{said}");
+
+    assert_eq!(tidegate(&["decode", good]).status.code(), Some(0));
+    assert_eq!(tidegate(&["decode", "/nowhere/payload"]).status.code(), Some(74));
+    let wrong: [&[&str]; 4] = [
+        &["decode"],
+        &["decode", "--url", "mqtt://a"],
+        &["decode", "--url", "http://a", "--topic", "#"],
+        &["decode", "--topic", "#", good],
+    ];
+    for arguments in wrong {
+        assert_eq!(tidegate(arguments).status.code(), Some(2), "{arguments:?}");
+    }
 }

@@ -117,6 +117,7 @@ fn arrival(ingest_ns: i64, up_ns: u64) -> tidegate::core::reading::Arrival {
     tidegate::core::reading::Arrival {
         ingest: tidegate::core::time::IngestTime::from_unix_ns(ingest_ns),
         uptime: tidegate::core::time::Uptime::from_ns(up_ns),
+        half_round_trip: tidegate::core::time::Span::ZERO,
     }
 }
 

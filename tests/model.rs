@@ -51,8 +51,9 @@ proptest! {
             let (first, last) = (first.min(accepted), (first + length).min(accepted));
             match kind {
                 0 => {
-                    let is_new = books.acknowledge(&source, epoch, Seq(first));
-                    prop_assert_eq!(is_new, done.insert(first));
+                    let fresh = books.acknowledge((&source, epoch), (Seq(first), Seq(last)));
+                    let new = (first..=last).filter(|seq| done.insert(*seq)).count();
+                    prop_assert_eq!(fresh, new as u64);
                 }
                 kind => {
                     let reason = if kind == 1 { GapReason::Evicted } else { GapReason::Corrupt };

@@ -47,7 +47,11 @@ struct Rig {
 }
 
 fn clock() -> tidegate::source::ArrivalClock {
-    Arc::new(|| Arrival { ingest: IngestTime::from_unix_ns(1_000), uptime: Uptime::from_ns(5) })
+    Arc::new(|| Arrival {
+        ingest: IngestTime::from_unix_ns(1_000),
+        uptime: Uptime::from_ns(5),
+        half_round_trip: Span::ZERO,
+    })
 }
 
 fn start(source: &Source) -> Rig {

@@ -20,6 +20,8 @@ use tidegate::core::zone::Zone;
 mod cases;
 #[path = "window_model/naive.rs"]
 mod naive;
+#[path = "window_model/originals.rs"]
+mod originals;
 #[path = "window_model/readings.rs"]
 mod readings;
 

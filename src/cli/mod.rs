@@ -12,17 +12,20 @@ mod audit;
 mod check;
 mod clock;
 mod control;
+mod decode;
 #[cfg(feature = "demo")]
 pub mod demo;
 mod digits;
 mod journal;
 mod lateness;
 mod logging;
+mod modbus;
 mod plan;
 mod quarantine;
 mod replay;
 mod run;
 mod status;
+mod subscription;
 
 /// Where the configuration is looked for when no `-c` says otherwise.
 pub const CONFIG_FILE: &str = "/etc/tidegate/tidegate.toml";
@@ -59,6 +62,10 @@ enum Command {
     Audit(audit::Args),
     /// Look at what was refused; hand it in again, or delete it.
     Quarantine(quarantine::Args),
+    /// Try a Modbus device from here.
+    Modbus(modbus::Args),
+    /// Print payloads of the format postcard-batch as JSON lines.
+    Decode(decode::Args),
     /// Show the whole job with nothing to install: broker, outage, drain, proof.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
@@ -99,6 +106,8 @@ impl Cli {
             Command::Journal(args) => journal::execute(&args),
             Command::Audit(args) => audit::execute(&args),
             Command::Quarantine(args) => quarantine::execute(&args),
+            Command::Modbus(args) => modbus::execute(&args),
+            Command::Decode(args) => decode::execute(&args),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::execute(&args),
         }

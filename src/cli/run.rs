@@ -1,9 +1,12 @@
 //! `tidegate run`: the agent.
 
+use std::path::Path;
+use std::time::Duration;
+
 use super::{ConfigFile, logging};
 use crate::exit::{Exit, Failure};
 use crate::shell::lock::LockError;
-use crate::shell::run::{self, StartupError};
+use crate::shell::run::{self, StartupError, StoreFailure};
 use crate::store::OpenError;
 
 #[derive(Debug, clap::Args)]
@@ -17,6 +20,7 @@ pub(super) struct Args {
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let config = args.config.load()?;
     logging::start(&config.gateway.log, config.gateway.log_format)?;
+    let data_dir = config.gateway.data_dir.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -25,13 +29,28 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     // What still hangs (a store on a dead disk) must not keep the process.
     runtime.shutdown_background();
     let end = end.map_err(|error| Failure::new(exit_of(&error), error))?;
-    if end.is_broken {
-        return Err(Failure::new(Exit::Bug, "the store thread ended by itself"));
+    match end.failure {
+        None => {}
+        Some(StoreFailure::Gone) => {
+            return Err(Failure::new(Exit::Bug, "the store thread ended by itself"));
+        }
+        Some(StoreFailure::Hangs(limit)) => return Err(hung(limit, &data_dir)),
     }
     if !end.is_durable {
         return Err(Failure::new(Exit::Io, "stopped before the last readings were durable"));
     }
     Ok(Exit::Done)
+}
+
+fn hung(limit: Duration, data_dir: &Path) -> Failure {
+    let limit = humantime::format_duration(limit);
+    let message = format!(
+        "the store has not answered for {limit}: the disk of {} hangs. Ending, so that the next \
+         start goes on with all that is durable; look at the disk (dmesg)",
+        data_dir.display()
+    );
+    tracing::error!("{message}");
+    Failure::new(Exit::Io, message)
 }
 
 /// Which end a failed start has.

@@ -7,7 +7,7 @@ use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
 use crate::http::orders::Ordered;
-use crate::http::status::{Journal, Source, Uplink};
+use crate::http::status::{Journal, Source, SourceHealth, Uplink};
 use crate::http::windows::Window;
 use crate::shell::Report;
 
@@ -59,6 +59,9 @@ fn text(report: &Report) -> String {
     if let Some(lasts) = lasts(journal) {
         let _ = writeln!(out, "          {lasts}");
     }
+    if let Some(written) = written(journal) {
+        let _ = writeln!(out, "          {written}");
+    }
     if let (Some(time), Some(age)) = (&journal.oldest_event_time, journal.oldest_age_s) {
         let _ = writeln!(out, "          oldest of {time}, {age:.0} s ago");
     }
@@ -69,6 +72,9 @@ fn text(report: &Report) -> String {
     let _ = writeln!(out, "sources   {:.0} readings/s", report.accepted_per_s);
     for one in &report.sources {
         let _ = writeln!(out, "  {}", books(one));
+        if let Some(line) = one.health.as_ref().and_then(health) {
+            let _ = writeln!(out, "    {line}");
+        }
     }
     for one in &report.windows {
         let _ = writeln!(out, "window    {}", window(one));
@@ -107,6 +113,19 @@ fn lasts(journal: &Journal) -> Option<String> {
     is_known.then(|| format!("{percent:.0} % full; at this rate {}", parts.join(", ")))
 }
 
+/// What the disk got.
+fn written(journal: &Journal) -> Option<String> {
+    let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let mut line = format!("{} written to disk since the start", mb(journal.disk_written_bytes?));
+    if let Some(per_day) = journal.disk_bytes_per_day {
+        line += &format!(", {} a day", mb(per_day));
+    }
+    if let Some(per_reading) = journal.disk_bytes_per_reading {
+        line += &format!(", {per_reading:.0} bytes a reading");
+    }
+    Some(line)
+}
+
 /// A length of time in the unit that people would use.
 fn hours(seconds: f64) -> String {
     match seconds {
@@ -136,6 +155,21 @@ fn books(one: &Source) -> String {
         line += &format!(" (the horizon is not reached: {} forgotten early)", one.dedupe_forgotten);
     }
     format!("{line}; last {last}")
+}
+
+/// How a source fares; nothing where all is well.
+fn health(one: &SourceHealth) -> Option<String> {
+    let SourceHealth { state, detail, errors, retry_in_s, missed_polls } = one;
+    if state == "up" && *errors == 0 && *missed_polls == 0 {
+        return None;
+    }
+    let detail = detail.as_ref().map_or(String::new(), |detail| format!(": {detail}"));
+    let retry = retry_in_s.map_or(String::new(), |s| format!("; next try in {s:.0} s"));
+    let missed = match missed_polls {
+        0 => String::new(),
+        missed => format!("; {missed} polls left out"),
+    };
+    Some(format!("{state}{detail}; {errors} errors since the start{missed}{retry}"))
 }
 
 fn window(one: &Window) -> String {
@@ -189,6 +223,7 @@ mod tests {
             refused_full: 0,
             implausible: 0,
             last_reading_age_s: Some(3.2),
+            health: None,
         };
         let sum = "press: 100 accepted = 90 acknowledged + 10 stored + 0 evicted + 0 lost; \
                    2 quarantined";
@@ -198,6 +233,24 @@ mod tests {
         one.dedupe_forgotten = 5;
         let early = "(the horizon is not reached: 5 forgotten early)";
         assert_eq!(books(&one), format!("{sum}; 7 repeats dropped {early}; last 3 s ago"));
+    }
+
+    #[test]
+    fn only_a_source_that_had_trouble_has_a_line_on_its_health() {
+        let mut one = SourceHealth { state: "up".to_owned(), ..SourceHealth::default() };
+        assert_eq!(health(&one), None);
+        one.errors = 3;
+        assert_eq!(health(&one).as_deref(), Some("up; 3 errors since the start"));
+        one = SourceHealth {
+            state: "down".to_owned(),
+            detail: Some("10.0.0.10:502 does not answer".to_owned()),
+            errors: 4,
+            retry_in_s: Some(7.6),
+            missed_polls: 2,
+        };
+        let expected = "down: 10.0.0.10:502 does not answer; 4 errors since the start; 2 polls left out; \
+             next try in 8 s";
+        assert_eq!(health(&one).as_deref(), Some(expected));
     }
 
     #[test]

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::conversions::conversions;
 use super::dedupe::source_dedupe;
-use super::file::{Book, Section, Wrong};
+use super::file::{Book, Section};
 use super::time::source_time;
 use super::{
-    Address, Clock, Config, Gateway, Http, Journal, LogFormat, Pointer, Problems, Simulate, Source,
-    SourceDedupe, SourceKind, SourceMap, TimeUnit,
+    Address, Clock, Config, Conversions, Format, Gateway, Journal, LogFormat, Pointer, Problems,
+    Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
-use super::{output, uplink, value, window};
+use super::{file_source, http, lines, modbus, output, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
@@ -59,7 +60,7 @@ fn whole(root: &Section<'_>) -> Option<Config> {
     let names = |key| root.names_of(key);
     let windows = window::windows(root, &names("source"));
     let outputs = output::outputs(root, &names("window"), &names("source"));
-    let http = http(root.table("http"));
+    let http = http::http(root.table("http"));
     root.refuse_unknown();
     Some(Config {
         gateway: gateway?,
@@ -145,6 +146,7 @@ fn journal(section: Section<'_>) -> Journal {
             secs(30),
             value::duration(ms(100)..=HOUR),
         ),
+        stuck_after: section.read("stuck_after", secs(60), value::duration(secs(5)..=HOUR)),
     };
     if journal.max_bytes < 2 * journal.segment_bytes {
         section.problem(
@@ -173,8 +175,15 @@ fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
             section.problem("name", what, "give each source its own name");
         }
         lines.extend(name.clone().map(|name| (name, line)));
-        match source(section, name) {
-            Some(source) => sources.push(source),
+        match source(&section, name) {
+            Some(source) => {
+                if let Some(other) = modbus::contradicted(&sources, &source) {
+                    let what = format!("the source {other} uses this port in another way");
+                    let fix = "write the same baud, parity and stop_bits";
+                    section.problem("serial", what, fix);
+                }
+                sources.push(source);
+            }
             None => is_whole = false,
         }
     }
@@ -185,14 +194,24 @@ fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
     is_whole.then_some(sources)
 }
 
-fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
+fn source(section: &Section<'_>, name: Option<String>) -> Option<Source> {
     #[derive(Clone, Copy)]
     enum Type {
         Listen,
         Stdin,
+        File,
+        Http,
+        Modbus,
         Simulate,
     }
-    let types = [("listen", Type::Listen), ("stdin", Type::Stdin), ("simulate", Type::Simulate)];
+    let types = [
+        ("listen", Type::Listen),
+        ("stdin", Type::Stdin),
+        ("file", Type::File),
+        ("http", Type::Http),
+        ("modbus", Type::Modbus),
+        ("simulate", Type::Simulate),
+    ];
     let units = [
         ("auto", TimeUnit::Auto),
         ("s", TimeUnit::Seconds),
@@ -202,46 +221,64 @@ fn source(section: Section<'_>, name: Option<String>) -> Option<Source> {
     ];
     // Which keys are known depends on the type: without it nothing can be said.
     let kind = section.require("type", "\"listen\"", value::one_of(&types))?;
+    let has_lines = !matches!(kind, Type::Modbus | Type::Simulate);
+    let is_modbus = matches!(kind, Type::Modbus);
     let kind = match kind {
-        Type::Listen => listen(&section),
+        Type::Listen => listen(section),
         Type::Stdin => Some(SourceKind::Stdin),
-        Type::Simulate => Some(SourceKind::Simulate(simulate(&section))),
+        Type::File => file_source::file_source(section).map(SourceKind::File),
+        Type::Http => {
+            let max_body = section.read("max_body", MIB, value::size(KIB..=16 * MIB));
+            Some(SourceKind::Http { max_body: max_body as usize })
+        }
+        Type::Modbus => modbus::read(section).map(SourceKind::Modbus),
+        Type::Simulate => Some(SourceKind::Simulate(simulate(section))),
     };
     let line_max = limits::LINE_BYTES_MAX as u64;
     let mut source = Source {
         name: name.clone().unwrap_or_default(),
         kind: SourceKind::Stdin,
+        format: Format::Json,
         max_line: limits::LINE_BYTES_MAX,
         queue_max: 10_000,
         entity: None,
         time_unit: TimeUnit::Auto,
-        time: source_time(section.table("time")),
+        conversions: Conversions::default(),
+        // The arrival of what comes from a file says nothing.
+        time: source_time(section.table("time"), !matches!(kind, Some(SourceKind::File(_)))),
         dedupe: SourceDedupe::default(),
         map: SourceMap::default(),
     };
-    // A simulated PLC speaks no lines: it has nothing to map.
-    if !matches!(kind, Some(SourceKind::Simulate(_))) {
-        section.read("format", (), value::one_of(&[("json", ())]));
+    // What speaks no lines has nothing to map.
+    if has_lines {
+        source.format = lines::format(section);
         source.max_line = section.read("max_line", line_max, value::size(64..=line_max)) as usize;
         source.queue_max =
             section.read("queue_max", 10_000, value::integer(1..=1_000_000)) as usize;
-        source.entity = section.read("entity", None, entity);
+        source.entity = lines::entity(section, source.format);
         source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
-        source.map = source_map(section.table("map"));
+        // Over HTTP each request may say its own format.
+        let is_http = matches!(kind, Some(SourceKind::Http { .. }));
+        let has_quality = is_http || source.format == Format::Json;
+        source.conversions = conversions(section, has_quality);
+        match source.format {
+            _ if is_http => source.map = source_map(section.table("map")),
+            Format::Json => source.map = source_map(section.table("map")),
+            Format::Influx => {
+                section.out_of_place("map", "is for JSON only", "remove it; see entity");
+            }
+        }
     }
-    source.dedupe = source_dedupe(section.table("dedupe"), &source.map);
+    if is_modbus {
+        source.entity = lines::entity(section, Format::Json);
+        if source.entity.is_none() {
+            modbus::require_entities(section, kind.as_ref());
+        }
+    }
+    source.dedupe = source_dedupe(section.table("dedupe"), &source);
     section.refuse_unknown();
     name?;
     Some(Source { kind: kind?, ..source })
-}
-
-fn entity(value: &toml::de::DeValue<'_>) -> Result<Option<String>, Wrong> {
-    let entity = value::text(value)?;
-    if entity.len() > limits::NAME_BYTES_MAX {
-        let fix = format!("use at most {}", limits::NAME_BYTES_MAX);
-        return Err(Wrong::new(format!("has {} bytes", entity.len()), fix));
-    }
-    Ok(Some(entity).filter(|entity| !entity.is_empty()))
 }
 
 fn listen(section: &Section<'_>) -> Option<SourceKind> {
@@ -300,24 +337,4 @@ fn source_map(section: Section<'_>) -> SourceMap {
     };
     section.refuse_unknown();
     map
-}
-
-fn http(section: Section<'_>) -> Http {
-    let default = Some(SocketAddr::from(([127, 0, 0, 1], 9180)));
-    let listen = section.read("listen", default, |value| match value::text(value)?.as_str() {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            let what = format!("{text:?} is not an address");
-            Wrong::new(what, "write it like \"127.0.0.1:9180\", or \"\" for none")
-        }),
-    });
-    if listen.is_some_and(|address| !address.ip().is_loopback()) {
-        section.problem(
-            "listen",
-            "is not a loopback address, and access by token is not supported yet",
-            "use 127.0.0.1 or [::1]",
-        );
-    }
-    section.refuse_unknown();
-    Http { listen }
 }

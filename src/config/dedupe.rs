@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::file::Section;
-use super::{SourceMap, value};
+use super::{Format, Source, value};
 use crate::core::dedupe::{By, Rule};
 use crate::core::time::Span;
 
@@ -40,8 +40,8 @@ impl SourceDedupe {
 pub(super) const KEYS: [(&str, Option<By>); 3] =
     [("none", None), ("id", Some(By::Id)), ("event_time", Some(By::EventTime))];
 
-/// `map` is what the source reads of its lines.
-pub(super) fn source_dedupe(section: Section<'_>, map: &SourceMap) -> SourceDedupe {
+/// For a source whose lines are read so.
+pub(super) fn source_dedupe(section: Section<'_>, source: &Source) -> SourceDedupe {
     let horizon = value::duration(Duration::from_secs(1)..=DAY * 30);
     let default = SourceDedupe::default();
     let entries_max = default.entries_max as u64;
@@ -51,6 +51,13 @@ pub(super) fn source_dedupe(section: Section<'_>, map: &SourceMap) -> SourceDedu
         entries_max: section.read("entries_max", entries_max, value::integer(1..=1_000_000))
             as usize,
     };
+    if source.format == Format::Influx && dedupe.key == Some(By::Id) {
+        let what = "has nothing to go by: points of the line protocol have no id";
+        section.problem("key", what, "use \"event_time\"");
+        section.refuse_unknown();
+        return dedupe;
+    }
+    let map = &source.map;
     let named_by = match dedupe.key {
         Some(By::Id) => Some(("id", &map.id)),
         Some(By::EventTime) => Some(("time", &map.time)),

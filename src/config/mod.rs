@@ -4,9 +4,14 @@
 //! in and every value lies in its range, or all [`Problems`] of the file at once.
 
 mod check;
+mod conversions;
 mod dedupe;
 mod file;
+mod file_source;
+mod http;
+mod lines;
 mod login;
+pub mod modbus;
 mod output;
 mod print;
 #[cfg(test)]
@@ -25,11 +30,17 @@ use std::time::Duration;
 use crate::core::agent::{Settings, SourceSettings, WhenFull};
 use crate::core::clock::{ClockSettings, Reference};
 use crate::core::id::SourceId;
+use crate::core::limits;
 use crate::core::time::Span;
 use crate::core::window::WindowSpec;
 
+pub use conversions::Conversions;
 pub use dedupe::SourceDedupe;
+pub use file_source::FileSource;
+pub use http::Http;
+pub use lines::{EntityPart, EntityTemplate, Format};
 pub use login::Login;
+pub use modbus::Modbus;
 pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
 pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
@@ -120,6 +131,8 @@ pub struct Journal {
     /// How often the state of windows and of outputs' orders is saved: so much of
     /// the journal is read again after a crash.
     pub checkpoint_interval: Duration,
+    /// A disk that does not answer for so long ends the process, 5 s to 1 h.
+    pub stuck_after: Duration,
 }
 
 /// `[[source]]`.
@@ -129,15 +142,20 @@ pub struct Source {
     pub name: String,
     /// What it is.
     pub kind: SourceKind,
+    /// How its lines are written.
+    pub format: Format,
     /// The longest line that becomes a reading, in bytes.
     pub max_line: usize,
     /// Lines of one connection that may wait for their commit; then no more are
     /// taken from it.
     pub queue_max: usize,
-    /// The entity of readings that name none; `None` refuses them.
+    /// JSON: the entity of readings that name none; `None` refuses them. Line
+    /// protocol: an [`EntityTemplate`]; `None` is the measurement with its tags.
     pub entity: Option<String>,
     /// The unit of times that are numbers.
     pub time_unit: TimeUnit,
+    /// What it changes of what it is told.
+    pub conversions: Conversions,
     /// How its readings are stamped.
     pub time: SourceTime,
     /// Which of its readings are repeats.
@@ -158,6 +176,15 @@ pub enum SourceKind {
     },
     /// Standard input.
     Stdin,
+    /// Files that are followed.
+    File(FileSource),
+    /// `POST /api/v1/readings`.
+    Http {
+        /// The longest body that is taken, in bytes.
+        max_body: usize,
+    },
+    /// Registers that are asked for over Modbus.
+    Modbus(Modbus),
     /// A simulated PLC.
     Simulate(Simulate),
 }
@@ -276,13 +303,6 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// `[http]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Http {
-    /// Where status and metrics are served; `None` turns them off.
-    pub listen: Option<SocketAddr>,
-}
-
 /// One thing that is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -382,7 +402,7 @@ impl Config {
             commit_interval: Span::from_std(self.journal.commit_interval),
             commit_bytes: usize::try_from(self.journal.commit_bytes).unwrap_or(usize::MAX),
             quota_bytes: self.journal.max_bytes,
-            reserve_bytes: self.journal.reserve_free,
+            reserve_bytes: self.journal.reserve_free.max(limits::RESERVE_BYTES_MIN),
             when_full: self.journal.when_full,
             max_age: self.journal.max_age.map(Span::from_std),
             uplinks: self.uplinks.iter().map(Uplink::settings).collect(),

@@ -1,12 +1,14 @@
 //! A [`Config`] as TOML, every key written out.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::dedupe::KEYS;
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
-    Clock, Config, LogFormat, Source, SourceKind, SourceTime, TimeUnit, output, uplink, window,
+    Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, conversions,
+    file_source, http, modbus, output, uplink, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -40,6 +42,19 @@ impl Page {
     pub(super) fn list<'a>(&mut self, key: &str, texts: impl Iterator<Item = &'a str>) {
         let texts: Vec<String> = texts.map(quoted).collect();
         self.raw(key, format!("[{}]", texts.join(", ")));
+    }
+
+    pub(super) fn table<T>(
+        &mut self,
+        key: &str,
+        table: &BTreeMap<String, T>,
+        text: impl Fn(&T) -> &str,
+    ) {
+        let entry = |(name, value): (&String, &T)| {
+            format!("{} = {}", quoted(name.as_str()), quoted(text(value)))
+        };
+        let entries: Vec<String> = table.iter().map(entry).collect();
+        self.raw(key, format!("{{ {} }}", entries.join(", ")));
     }
 
     pub(super) fn duration(&mut self, key: &str, length: std::time::Duration) {
@@ -81,6 +96,7 @@ pub(super) fn print(config: &Config) -> String {
     page.text("max_age", &max_age);
     page.size("segment_bytes", config.journal.segment_bytes);
     page.duration("checkpoint_interval", config.journal.checkpoint_interval);
+    page.duration("stuck_after", config.journal.stuck_after);
 
     for one in &config.uplinks {
         uplink::print(&mut page, one);
@@ -94,9 +110,7 @@ pub(super) fn print(config: &Config) -> String {
     for one in &config.outputs {
         output::print(&mut page, one);
     }
-    page.head("[http]");
-    let listen = config.http.listen.map(|address| address.to_string());
-    page.text("listen", &listen.unwrap_or_default());
+    http::print(&mut page, &config.http);
     page.0
 }
 
@@ -130,6 +144,20 @@ fn source(page: &mut Page, source: &Source) {
             page.text("type", "stdin");
             lines(page, source);
         }
+        SourceKind::File(file) => {
+            file_source::print(page, file);
+            lines(page, source);
+        }
+        SourceKind::Http { max_body } => {
+            page.text("type", "http");
+            page.size("max_body", *max_body as u64);
+            lines(page, source);
+        }
+        SourceKind::Modbus(modbus) => {
+            page.text("type", "modbus");
+            modbus::print(page, modbus);
+            page.text("entity", source.entity.as_deref().unwrap_or_default());
+        }
         SourceKind::Simulate(plc) => {
             page.text("type", "simulate");
             page.raw("seed", plc.seed);
@@ -148,7 +176,7 @@ fn source(page: &mut Page, source: &Source) {
     page.text("key", word(&KEYS, source.dedupe.key));
     page.duration("horizon", source.dedupe.horizon);
     page.raw("entries_max", source.dedupe.entries_max);
-    if !matches!(source.kind, SourceKind::Simulate(_)) {
+    if has_map(source) {
         page.head("[source.map]");
         let map = &source.map;
         let pointers = [
@@ -164,6 +192,15 @@ fn source(page: &mut Page, source: &Source) {
         for (key, pointer) in pointers {
             page.text(key, &pointer.to_string());
         }
+    }
+}
+
+/// Whether its lines are, or may be, JSON.
+fn has_map(source: &Source) -> bool {
+    match source.kind {
+        SourceKind::Simulate(_) | SourceKind::Modbus(_) => false,
+        SourceKind::Http { .. } => true,
+        _ => source.format == Format::Json,
     }
 }
 
@@ -190,7 +227,7 @@ pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'s
 }
 
 fn lines(page: &mut Page, source: &Source) {
-    page.text("format", "json");
+    page.text("format", &source.format.to_string());
     page.size("max_line", source.max_line as u64);
     page.raw("queue_max", source.queue_max);
     page.text("entity", source.entity.as_deref().unwrap_or_default());
@@ -202,4 +239,5 @@ fn lines(page: &mut Page, source: &Source) {
         TimeUnit::Nanos => "ns",
     };
     page.text("time_unit", unit);
+    conversions::print(page, &source.conversions, has_map(source));
 }

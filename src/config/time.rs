@@ -79,7 +79,7 @@ pub(super) const AMBIGUOUS: [(&str, OnAmbiguousTime); 3] = [
 pub(super) const NONEXISTENT: [(&str, OnNonexistentTime); 2] =
     [("shift", OnNonexistentTime::Shift), ("quarantine", OnNonexistentTime::Quarantine)];
 
-pub(super) fn source_time(section: Section<'_>) -> SourceTime {
+pub(super) fn source_time(section: Section<'_>, is_live: bool) -> SourceTime {
     let trust = value::one_of(&[("device", true), ("gateway", false)]);
     let latency = || value::duration(Duration::ZERO..=HOUR);
     let length = || value::duration(Duration::ZERO..=DAY * 366);
@@ -92,7 +92,7 @@ pub(super) fn source_time(section: Section<'_>) -> SourceTime {
             OnNonexistentTime::Shift,
             value::one_of(&NONEXISTENT),
         ),
-        live: section.read("live", true, value::boolean),
+        live: section.read("live", is_live, value::boolean),
         latency_max: section.read("latency_max", Duration::from_secs(2), latency()),
         latency_typical: section.read("latency_typical", Duration::ZERO, latency()),
         future_limit: section.read("future_limit", Duration::from_secs(300), length()),

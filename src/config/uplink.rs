@@ -77,6 +77,16 @@ pub struct MqttUrl {
     pub port: u16,
 }
 
+impl MqttUrl {
+    /// As it is written in the configuration.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to do.
+    pub fn parse(written: &str) -> Result<MqttUrl, String> {
+        value::mqtt_url_of(written).map_err(|wrong| format!("{}: {}", wrong.what, wrong.fix))
+    }
+}
+
 impl fmt::Display for MqttUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "mqtts" } else { "mqtt" };

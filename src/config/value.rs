@@ -285,8 +285,12 @@ pub(super) fn udp_address(value: &DeValue<'_>) -> Checked<SocketAddr> {
 
 /// `mqtt://host[:port]` or `mqtts://host[:port]`.
 pub(super) fn mqtt_url(value: &DeValue<'_>) -> Checked<MqttUrl> {
+    mqtt_url_of(&text(value)?)
+}
+
+/// The same of a text.
+pub(super) fn mqtt_url_of(written: &str) -> Checked<MqttUrl> {
     const FORM: &str = "write it like \"mqtts://broker.example:8883\"";
-    let written = text(value)?;
     let wrong = |what: String| Wrong::new(what, FORM);
     let Some((scheme, rest)) = written.split_once("://") else {
         return Err(wrong(format!("{written:?} has no scheme")));

@@ -36,6 +36,7 @@ mod feeding;
 mod frontier;
 mod intake;
 mod ordering;
+mod positions;
 mod release;
 mod repeats;
 mod report;
@@ -45,6 +46,7 @@ mod uplink;
 mod vouching;
 mod windows;
 
+use positions::Positions;
 use repeats::Repeats;
 use timing::Timing;
 use uplink::Uplink;
@@ -78,6 +80,7 @@ pub struct Agent {
     timing: Timing,
     windows: Windows,
     repeats: Repeats,
+    positions: Positions,
     vouching: Vouching,
     ages: Ages,
     accept_rate: Rate,
@@ -98,6 +101,8 @@ impl Agent {
     ) -> Self {
         let repeats = Repeats::open(&settings, &recovered, now, effects);
         let meta = recovered.meta.unwrap_or_default();
+        let is_broken = recovered.broken_numbering.is_some();
+        let positions = Positions::open(&meta, is_broken);
         let epoch = epoch_after(&meta, recovered.broken_numbering, epoch_nonce, effects);
         let bounds = Bounds {
             quota_bytes: settings.quota_bytes,
@@ -128,6 +133,7 @@ impl Agent {
             timing,
             windows,
             repeats,
+            positions,
             vouching: Vouching::open(&meta, epoch_nonce),
             ages: Ages::new(recovered.next.0),
             accept_rate: Rate::default(),
@@ -157,7 +163,6 @@ impl Agent {
             Input::Release(release) => self.release(now, release, effects),
             Input::Store(event) => self.store_answered(now, event, effects),
             Input::Link(uplink, event) => self.link_reported(now, uplink, event, effects),
-            Input::Disk(disk) => self.buffer.set_disk(disk),
             Input::Stop => {
                 self.is_stopping = true;
                 self.uplinks.iter_mut().for_each(Uplink::begin_stop);
@@ -256,6 +261,7 @@ impl Agent {
                     effects.push(Effect::Notice(Notice::CheckpointFailed { of, reason }));
                 }
             }
+            StoreEvent::Measured(disk) => self.buffer.set_disk(disk),
             StoreEvent::Removed { id, disk } => {
                 self.buffer.removed(id);
                 self.buffer.set_disk(disk);
@@ -264,15 +270,15 @@ impl Agent {
     }
 
     fn fetched(&mut self, now: &Now, mut fetched: Fetched, effects: &mut Vec<Effect>) {
-        if !self.vouching.renumberings.is_empty() {
-            let entries = fetched.entries.iter_mut().map(|(_, entry)| entry);
-            entries.for_each(|entry| self.vouching.renumberings.apply(entry));
-        }
         let (uplink, lane) = match fetched.purpose {
             Purpose::Replay => return self.replayed(now, fetched, effects),
             Purpose::Recall => return self.recalled(fetched, effects),
             Purpose::Forward(uplink, lane) => (uplink, lane),
         };
+        if !self.vouching.renumberings.is_empty() {
+            let entries = fetched.entries.iter_mut().map(|(_, entry)| entry);
+            entries.for_each(|entry| self.vouching.renumberings.apply(entry));
+        }
         let Some(uplink) = self.uplinks.get_mut(usize::from(uplink.0)) else { return };
         if uplink.forward.fetched(lane, &mut fetched) {
             for damage in fetched.damaged {
@@ -286,6 +292,9 @@ impl Agent {
             return;
         }
         let is_durable = !self.pending.is_outstanding();
+        for at in (0..self.uplinks.len()).filter(|_| is_durable) {
+            self.publish_last_frontiers(now, at, effects);
+        }
         let word = is_durable.then(|| PublishBody::Status(self.link_status(now, false)));
         for uplink in &mut self.uplinks {
             uplink.go_on_stopping(word.clone(), now, effects);

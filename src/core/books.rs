@@ -174,24 +174,33 @@ impl Books {
         }
     }
 
-    /// An uplink is done with a reading; see [`Books::acknowledge`] for when all
-    /// are.
-    pub fn acknowledge_at(&mut self, uplink: usize, name: (&SourceId, Epoch), seq: Seq) {
+    /// An uplink is done with readings `first..=last`; see [`Books::acknowledge`] for
+    /// when all are.
+    pub fn acknowledge_at(
+        &mut self,
+        uplink: usize,
+        (source, epoch): (&SourceId, Epoch),
+        (first, last): (Seq, Seq),
+    ) {
         let Some(handed) = self.by_uplink.get_mut(uplink) else { return };
-        numbers_of(handed, name.0, name.1).insert(seq.0, seq.0 + 1);
-        self.account(name.0).changes += 1;
+        numbers_of(handed, source, epoch).insert(first.0, last.0 + 1);
+        self.account(source).changes += 1;
     }
 
-    /// Every uplink is done with a reading, and one at least delivered it; false
-    /// when it was done with before.
-    pub fn acknowledge(&mut self, source: &SourceId, epoch: Epoch, seq: Seq) -> bool {
-        let is_new = self.handed(source, epoch).insert(seq.0, seq.0 + 1) == 1;
-        if is_new {
+    /// Every uplink is done with readings `first..=last`, and one at least delivered
+    /// them; how many were not done with before.
+    pub fn acknowledge(
+        &mut self,
+        (source, epoch): (&SourceId, Epoch),
+        (first, last): (Seq, Seq),
+    ) -> u64 {
+        let fresh = self.handed(source, epoch).insert(first.0, last.0 + 1);
+        if fresh > 0 {
             let account = self.account(source);
-            account.meta.acknowledged += 1;
+            account.meta.acknowledged += fresh;
             account.changes += 1;
         }
-        is_new
+        fresh
     }
 
     /// Numbers `first..=last` will never arrive. Books those that were not done
@@ -326,8 +335,8 @@ mod tests {
         for _ in 0..10 {
             books.accept(&source);
         }
-        assert!(books.acknowledge(&source, epoch, Seq(2)));
-        assert!(!books.acknowledge(&source, epoch, Seq(2)));
+        assert_eq!(books.acknowledge((&source, epoch), (Seq(2), Seq(2))), 1);
+        assert_eq!(books.acknowledge((&source, epoch), (Seq(2), Seq(2))), 0);
         let gone = books.write_off((&source, epoch), Seq(1), Seq(4), GapReason::Evicted);
         assert_eq!(gone, [(Seq(1), Seq(1)), (Seq(3), Seq(4))]);
         assert_eq!(books.through(0, &source, epoch), Seq(4));

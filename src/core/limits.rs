@@ -67,6 +67,10 @@ pub const UPLINKS_MAX: usize = 8;
 /// Publishes without PUBACK, upper end of the configuration.
 pub const INFLIGHT_MAX: usize = 10_000;
 
+/// Entries in publishes without PUBACK, one publish excepted: what large batches
+/// may take in memory.
+pub const INFLIGHT_ENTRIES_MAX: usize = 16 * 1024;
+
 /// Acknowledged ranges ahead of the contiguous prefix. A source that the broker
 /// refuses leaves one hole per reading; beyond this bound its oldest reading is
 /// set aside.
@@ -75,6 +79,11 @@ pub const ACKED_RANGES_MAX: usize = 4_096;
 /// Tries of a publish that the broker answers with "invalid" before it is set
 /// aside.
 pub const INVALID_TRIES_MAX: u32 = 2;
+
+/// Bytes of the file system that are never filled, whatever the configuration
+/// says: the journal's engine must not meet a full disk, and what is under way when
+/// the limit is reached must still find room.
+pub const RESERVE_BYTES_MIN: u64 = 8 * 1024 * 1024;
 
 /// Segments on disk; at 16 MiB each, 64 GiB of journal.
 pub const SEGMENTS_MAX: usize = 4_096;
@@ -102,6 +111,15 @@ pub const HELD_ENTRIES_SPAN_MAX: u64 = 500_000;
 /// Connections of one `listen` source.
 pub const LISTEN_CONNECTIONS_MAX: usize = 64;
 
+/// Bytes that say where a source is; they ride in every commit.
+pub const POSITION_BYTES_MAX: usize = 8 * 1024;
+
+/// Files that one `file` source follows.
+pub const FILES_MAX: usize = 256;
+
+/// Requests that one `http` source holds at a time.
+pub const PUSH_REQUESTS_MAX: usize = 8;
+
 /// Inputs between the store thread, the link task and the driver.
 pub const EVENT_QUEUE_MAX: usize = 1024;
 
@@ -113,5 +131,7 @@ const _: () = assert!(FETCH_ENTRIES_MAX <= READY_ENTRIES_MAX);
 const _: () = assert!(FRAME_READINGS_MAX <= FETCH_ENTRIES_MAX);
 const _: () = assert!(BATCH_READINGS_MAX <= READY_ENTRIES_MAX);
 const _: () = assert!(REFUSAL_BYTES_MAX <= LINE_BYTES_MAX);
+// Single readings fill every slot.
+const _: () = assert!(INFLIGHT_MAX <= INFLIGHT_ENTRIES_MAX);
 // MQTT packet identifiers are 16 bits wide, zero excluded.
 const _: () = assert!(INFLIGHT_MAX < u16::MAX as usize);

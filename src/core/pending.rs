@@ -9,7 +9,7 @@ use super::seam::{Commit, Meta};
 use super::time::{MonoTime, Span};
 
 /// First and greatest wait before a failed commit is tried again.
-const RETRY: (Span, Span) = (Span::from_secs(1), Span::from_secs(30));
+const RETRY: (Span, Span) = (Span::from_secs(1), Span::from_secs(5));
 
 /// Gathers entries, refusals and receipts; hands out one commit at a time.
 #[derive(Clone, Debug, Default)]

@@ -85,6 +85,9 @@ pub struct Arrival {
     pub ingest: IngestTime,
     /// Unslewed uptime.
     pub uptime: Uptime,
+    /// Of what was asked for, half the round trip: the device looked so long
+    /// before the arrival, give or take as much. Zero for what comes by itself.
+    pub half_round_trip: Span,
 }
 
 /// Who set the event time.

@@ -89,9 +89,9 @@ impl Renumberings {
         })
     }
 
-    /// Forgets those that concern nothing from `frontier` on.
-    pub fn forget_below(&mut self, frontier: Offset) {
-        self.0.retain(|one| one.until > frontier);
+    /// Forgets those that concern nothing from `start` on.
+    pub fn forget_below(&mut self, start: Offset) {
+        self.0.retain(|one| one.until > start);
     }
 }
 

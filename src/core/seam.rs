@@ -21,7 +21,7 @@ pub use link::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, LinkTerms, Publish, PublishBody,
     RetainedFrontier,
 };
-pub use meta::{ClockLedger, Meta, SeqSet, SourceMeta, UplinkMeta};
+pub use meta::{ClockLedger, Meta, Position, SeqSet, SourceMeta, UplinkMeta};
 
 pub use super::notice::{FullCause, LinkNotice, Notice};
 pub use super::release::{Release, Released};
@@ -67,8 +67,6 @@ pub enum Input {
     Store(StoreEvent),
     /// An uplink reports.
     Link(UplinkId, LinkEvent),
-    /// The store thread looked at the disk.
-    Disk(DiskFacts),
     /// What the machine says about its clocks.
     Clock(ClockFacts),
     /// An operator vouches for the wall clock as it is now.
@@ -88,8 +86,24 @@ pub struct Batch {
     pub readings: Vec<Reading>,
     /// Inputs that did not become readings.
     pub refused: Vec<Refusal>,
+    /// How far the source comes with it, where it goes on from there after a
+    /// restart.
+    pub advance: Option<Advance>,
     /// To be answered once all of this is durable.
     pub receipt: Option<ReceiptId>,
+}
+
+/// A step of a source that remembers where it is. What a position looks like is the
+/// source's own business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// Where the source was before this batch; empty for nowhere yet. A batch that
+    /// does not go on from where the last one taken ended is not taken: one before
+    /// it was turned away.
+    pub from: Arc<[u8]>,
+    /// Where it is after it; at most [`super::limits::POSITION_BYTES_MAX`]. Durable
+    /// in the same commit as the readings.
+    pub to: Arc<[u8]>,
 }
 
 /// What the store says.
@@ -121,6 +135,8 @@ pub enum StoreEvent {
         /// Why not.
         error: Option<String>,
     },
+    /// The store thread looked at the disk: others fill and empty it too.
+    Measured(DiskFacts),
     /// A segment's folder is gone.
     Removed {
         /// Which.
@@ -306,7 +322,8 @@ pub struct Fetch {
 pub enum Outcome {
     /// Durable.
     Durable,
-    /// Not taken: the buffer is full and `when_full` says `drop-newest`.
+    /// Not taken: the buffer is full and `when_full` says `drop-newest`, or a
+    /// batch before it was not taken and it does not go on from there.
     Full,
 }
 

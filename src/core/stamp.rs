@@ -137,14 +137,14 @@ pub fn claimed(
 
 fn gateway_stamp(clock: &ClockReading, arrival: &Arrival) -> Stamp {
     Stamp {
-        event_time: arrival.ingest.as_event_time(),
+        event_time: arrival.ingest.as_event_time() - arrival.half_round_trip,
         ingest_time: arrival.ingest,
         uptime: arrival.uptime,
         boot: clock.boot,
         origin: Origin::Gateway,
         clock: clock.source,
         state: clock.state,
-        max_error: clock.max_error,
+        max_error: clock.max_error.map(|error| error.plus(arrival.half_round_trip)),
         timebase: clock.timebase,
         first_event_time: None,
         utc_offset_s: None,

@@ -179,6 +179,12 @@ impl MaxError {
         self.0
     }
 
+    /// With a further error of up to `span`, either way.
+    #[must_use]
+    pub const fn plus(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0.unsigned_abs()))
+    }
+
     /// Microseconds, rounded up: a bound must not shrink on its way out.
     pub const fn micros_ceil(self) -> u64 {
         self.0.div_ceil(1_000)

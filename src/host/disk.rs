@@ -1,4 +1,4 @@
-//! Space on the file system.
+//! Space on the file system, and what is written to it.
 
 use std::path::Path;
 
@@ -14,9 +14,25 @@ pub fn free_bytes(path: &Path) -> u64 {
     }
 }
 
+/// Bytes that this process has caused to be written to disk since it started, by
+/// the kernel's count: whole pages, the log file included. `None` where it does not
+/// tell (a sandbox without `/proc`, a kernel without task accounting).
+pub fn written_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_counted_in_pages() {
+        let Some(before) = written_bytes() else { return };
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        std::fs::write(dir.path().join("file"), vec![1; 100_000]).unwrap();
+        assert!(written_bytes().unwrap() >= before + 100_000);
+    }
 
     #[test]
     fn free_space_is_measured_where_there_is_a_file_system() {

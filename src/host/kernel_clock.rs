@@ -12,7 +12,7 @@ use super::clocks::{Look, nanoseconds};
 use crate::core::clock::kernel::KernelClock;
 use crate::core::reading::Arrival;
 use crate::core::seam::Now;
-use crate::core::time::{IngestTime, MonoTime};
+use crate::core::time::{IngestTime, MonoTime, Span};
 
 /// Nanoseconds since boot, suspend included.
 pub fn mono() -> MonoTime {
@@ -49,7 +49,7 @@ impl HostClock {
     /// The arrival of something just now.
     pub fn arrival(&self) -> Arrival {
         let now = self.now();
-        Arrival { ingest: now.wall, uptime: now.uptime() }
+        Arrival { ingest: now.wall, uptime: now.uptime(), half_round_trip: Span::ZERO }
     }
 }
 

@@ -66,6 +66,7 @@ pub struct Metrics {
     implausible: Counters,
     reconnects: Counters,
     written_bytes: Counters,
+    disk_written_bytes: Counters,
     journal_bytes: Gauges,
     journal_readings: Gauges,
     journal_oldest_age: Gauges,
@@ -101,6 +102,11 @@ impl Metrics {
                 r,
                 "journal_written_bytes",
                 "Bytes handed to the journal's engine; the disk sees more",
+            ),
+            disk_written_bytes: add(
+                r,
+                "disk_written_bytes",
+                "Bytes the process has written to disk, by the kernel; absent where it is silent",
             ),
             journal_bytes: add(r, "journal_bytes", "Bytes the data directory takes"),
             journal_readings: add(r, "journal_readings", "Readings not yet acknowledged"),
@@ -202,6 +208,9 @@ impl Metrics {
             }
         }
         store(&self.written_bytes, &none, report.journal.written_bytes);
+        if let Some(written) = report.journal.disk_written_bytes {
+            store(&self.disk_written_bytes, &none, written);
+        }
         set(&self.journal_bytes, &none, Some(report.journal.bytes as f64));
         set(&self.journal_readings, &none, Some(report.journal.readings as f64));
         set(&self.journal_oldest_age, &none, Some(report.journal.oldest_age_s.unwrap_or(0.0)));

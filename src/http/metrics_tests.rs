@@ -13,6 +13,9 @@ pub(in crate::http) fn report() -> Report {
         free_bytes: 9_999,
         reserve_free: 0,
         written_bytes: 8_192,
+        disk_written_bytes: Some(40_960),
+        disk_bytes_per_day: None,
+        disk_bytes_per_reading: None,
         segments: 1,
         capacity_bytes: 1 << 30,
         fill: 0.0,
@@ -74,6 +77,7 @@ pub(in crate::http) fn report() -> Report {
         refused_full: 0,
         implausible: 0,
         last_reading_age_s: None,
+        health: None,
     };
     Report {
         v: 1,
@@ -165,6 +169,7 @@ fn books_and_counts_have_the_names_of_the_contract() {
     has(&lines, r#"tidegate_future_rejected_total{source="press"} 4"#);
     has(&lines, r#"tidegate_uplink_reconnects_total{uplink="main"} 1"#);
     has(&lines, "tidegate_journal_written_bytes_total 8192");
+    has(&lines, "tidegate_disk_written_bytes_total 40960");
     has(&lines, "tidegate_journal_bytes 4096.0");
     has(&lines, "tidegate_journal_readings 290.0");
     has(&lines, "tidegate_journal_oldest_age_seconds 12.5");

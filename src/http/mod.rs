@@ -3,9 +3,11 @@
 
 pub mod api;
 pub mod clock;
+pub mod health;
 pub mod lateness;
 pub mod metrics;
 pub mod orders;
 pub mod status;
 pub mod stream;
+pub mod token;
 pub mod windows;

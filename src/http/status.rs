@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::clock::Clock;
 use super::clock::rounded;
+pub use super::health::SourceHealth;
 use super::lateness::SourceLateness;
 pub use super::orders::Ordered;
 pub use super::windows::Window;
@@ -32,7 +33,12 @@ pub struct About {
     pub quota_bytes: u64,
     /// `journal.reserve_free`.
     pub reserve_bytes: u64,
+    /// Readings accepted before the agent started.
+    pub accepted_before: u64,
 }
+
+/// From then on a day's writing is worth an estimate.
+const DAY_KNOWN_AFTER_S: f64 = 60.0;
 
 /// Everything the agent says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,7 +87,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// For scripts: `uplink_down`, `puback_overdue`, `store_failing`, `full`,
-    /// `filling`, `source_held`.
+    /// `filling`, `source_held`, `source_down`, `source_degraded`.
     pub code: String,
     /// For people.
     pub detail: String,
@@ -105,6 +111,17 @@ pub struct Journal {
     /// Bytes handed to the journal's engine since the agent started; the disk
     /// sees more.
     pub written_bytes: u64,
+    /// Bytes that the agent has caused to be written to disk since it started, by the
+    /// kernel's count: whole pages, everything the process writes. `null` where the
+    /// kernel does not tell.
+    #[serde(default)]
+    pub disk_written_bytes: Option<u64>,
+    /// The same a day, at the mean rate since the start; `null` in the first minute.
+    #[serde(default)]
+    pub disk_bytes_per_day: Option<u64>,
+    /// The same a reading, of those accepted since the start; `null` before the first.
+    #[serde(default)]
+    pub disk_bytes_per_reading: Option<f64>,
     /// Segments on disk.
     pub segments: usize,
     /// Bytes it may take as things are: `max_bytes`, or less where the file system
@@ -180,7 +197,7 @@ pub struct Held {
 }
 
 /// The books of one source: `accepted = acknowledged + stored + evicted + lost`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Its name.
     pub name: String,
@@ -212,9 +229,32 @@ pub struct Source {
     pub implausible: u64,
     /// Seconds since the last reading.
     pub last_reading_age_s: Option<f64>,
+    /// How the source itself fares; `null` for windows, and for sources that are
+    /// no longer configured.
+    #[serde(default)]
+    pub health: Option<SourceHealth>,
 }
 
 impl Report {
+    /// Readings accepted, ever.
+    pub fn accepted(&self) -> u64 {
+        accepted(&self.sources)
+    }
+
+    /// Adds what the kernel says the process has written, in bytes.
+    pub fn with_disk_written(mut self, about: &About, written: Option<u64>) -> Self {
+        let Some(written) = written else { return self };
+        let journal = &mut self.journal;
+        journal.disk_written_bytes = Some(written);
+        let per_day = (self.uptime_s >= DAY_KNOWN_AFTER_S)
+            .then(|| (written as f64 / self.uptime_s * 86_400.0) as u64);
+        journal.disk_bytes_per_day = per_day;
+        let readings = accepted(&self.sources).saturating_sub(about.accepted_before);
+        journal.disk_bytes_per_reading =
+            (readings > 0).then(|| rounded(written as f64 / readings as f64));
+        self
+    }
+
     /// The report of `status` as it stands `now`.
     pub fn new(about: &About, status: &Status, now: &Now) -> Self {
         let wall = now.wall;
@@ -242,6 +282,12 @@ impl Report {
     }
 }
 
+/// Readings in the books of all sources, results of windows excepted.
+fn accepted(sources: &[Source]) -> u64 {
+    let readings = sources.iter().filter(|source| !source.name.starts_with("window:"));
+    readings.map(|source| source.accepted).sum()
+}
+
 fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
     Journal {
         readings: status.backlog,
@@ -251,6 +297,9 @@ fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
         free_bytes: status.disk.free_bytes,
         reserve_free: about.reserve_bytes,
         written_bytes: status.disk.written_bytes,
+        disk_written_bytes: None,
+        disk_bytes_per_day: None,
+        disk_bytes_per_reading: None,
         segments: status.segments,
         capacity_bytes: status.capacity_bytes,
         fill: fill(status),
@@ -366,6 +415,7 @@ fn source(id: &SourceId, books: &SourceStatus, now: &Now) -> Source {
         refused_full: books.refused_full,
         implausible: books.implausible,
         last_reading_age_s: books.last_reading.map(|at| seconds(now.mono.since(at))),
+        health: None,
     }
 }
 

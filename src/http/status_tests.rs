@@ -49,6 +49,7 @@ fn about() -> About {
         started: (at(400), IngestTime::from_unix_ns(1_795_999_923_000_000_000)),
         quota_bytes: 1 << 30,
         reserve_bytes: 128 << 20,
+        accepted_before: 0,
     }
 }
 
@@ -257,6 +258,33 @@ fn a_report_survives_its_json() {
 }
 
 #[test]
+fn what_sources_say_of_themselves_is_in_their_books_and_among_the_troubles() {
+    let say = |name: &str, state: &str| {
+        let detail = Some("10.0.0.10:502 does not answer".to_owned());
+        let health =
+            SourceHealth { state: state.to_owned(), detail, errors: 4, ..Default::default() };
+        (name.to_owned(), health)
+    };
+    let all = [say("press", "up"), say("meters", "down"), say("valves", "degraded")];
+    let report = Report::new(&about(), &status(), &now()).with_health(all);
+    let names: Vec<&str> = report.sources.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["meters", "press", "valves"]);
+    let expected = serde_json::json!({
+        "state": "down", "detail": "10.0.0.10:502 does not answer", "errors": 4, "retry_in_s": null,
+        "missed_polls": 0,
+    });
+    assert_eq!(serde_json::to_value(&report.sources[0].health).unwrap(), expected);
+    assert_eq!(report.sources[0].accepted, 0);
+    let troubles: Vec<(&str, &str)> =
+        report.degraded.iter().map(|one| (one.code.as_str(), one.detail.as_str())).collect();
+    let expected = [
+        ("source_down", "source meters is down: 10.0.0.10:502 does not answer"),
+        ("source_degraded", "source valves is degraded: 10.0.0.10:502 does not answer"),
+    ];
+    assert_eq!(troubles, expected);
+}
+
+#[test]
 fn each_trouble_is_named_once() {
     let mut troubled = status();
     troubled.uplinks[0].state =
@@ -314,4 +342,19 @@ fn a_backlog_that_grows_has_no_end() {
     assert_eq!(Report::new(&about(), &growing, &now()).uplink.drain_eta_s, None);
     growing.uplinks[0].backlog = 0;
     assert_eq!(Report::new(&about(), &growing, &now()).uplink.drain_eta_s, Some(0.0));
+}
+
+#[test]
+fn what_the_disk_got_is_told_a_day_and_a_reading() {
+    let report = Report::new(&about(), &status(), &now());
+    let (accepted, uptime_s) = (report.accepted(), report.uptime_s);
+    assert_eq!(report.journal.disk_written_bytes, None);
+    let before = About { accepted_before: accepted - 100, ..about() };
+    let journal = report.clone().with_disk_written(&before, Some(4_096_000)).journal;
+    assert_eq!(journal.disk_written_bytes, Some(4_096_000));
+    assert_eq!(journal.disk_bytes_per_reading, Some(40_960.0));
+    let per_day = (uptime_s >= 60.0).then(|| (4_096_000.0 / uptime_s * 86_400.0) as u64);
+    assert_eq!(journal.disk_bytes_per_day, per_day);
+    let idle = About { accepted_before: accepted, ..about() };
+    assert_eq!(report.with_disk_written(&idle, Some(1)).journal.disk_bytes_per_reading, None);
 }

@@ -12,8 +12,8 @@ use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptim
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
 use crate::link::{Login, MAX_PAYLOAD_BYTES, Protocol};
 
-fn sent(entry: Entry) -> (String, bool, String, String) {
-    let settings = Settings {
+fn settings(batch_format: BatchFormat) -> Settings {
+    Settings {
         gateway: "gw".into(),
         host: String::new(),
         port: 1883,
@@ -25,8 +25,12 @@ fn sent(entry: Entry) -> (String, bool, String, String) {
         max_payload: MAX_PAYLOAD_BYTES,
         topic: topic::Template::parse("t").unwrap(),
         backfill_topic: None,
-        batch_format: BatchFormat::Json,
-    };
+        batch_format,
+    }
+}
+
+fn sent(entry: Entry) -> (String, bool, String, String) {
+    let settings = settings(BatchFormat::Json);
     let Message { topic, payload, is_retained, key, .. } =
         Message::new(&settings, Lane::Live, &PublishBody::Entry(entry));
     (topic, is_retained, key.unwrap(), String::from_utf8(payload).unwrap())
@@ -98,8 +102,7 @@ fn results_are_keyed_like_readings_of_their_window() {
     assert!(payload.contains(r#""status":"final""#), "{payload}");
 }
 
-#[test]
-fn late_readings_are_keyed_apart_from_the_reading() {
+fn record(seq: u64) -> Record {
     let stamp = Stamp {
         event_time: EventTime::from_unix_ns(0),
         ingest_time: IngestTime::from_unix_ns(0),
@@ -114,17 +117,22 @@ fn late_readings_are_keyed_apart_from_the_reading() {
         utc_offset_s: None,
         flags: Flags::NONE,
     };
-    let record = Record {
+    Record {
         source: SourceId::new("s"),
         epoch: Epoch { number: 1, nonce: 7 },
-        seq: Seq(5),
+        seq: Seq(seq),
         series: series(),
         value: Value::I64(1),
         quality: Quality::Good,
         quality_detail: None,
         id: None,
         stamp,
-    };
+    }
+}
+
+#[test]
+fn late_readings_are_keyed_apart_from_the_reading() {
+    let record = record(5);
     let (topic, is_retained, key, payload) = sent(Entry::Late(LateReading {
         window: "w".into(),
         version: 2,
@@ -136,4 +144,18 @@ fn late_readings_are_keyed_apart_from_the_reading() {
     assert_eq!((topic.as_str(), is_retained), ("tidegate/gw/late/w", false));
     assert_eq!(key, "gw/late:w:2/s/1-00000007/5-5");
     assert!(payload.ends_with(r#""window":"w","version":2,"reason":"too_late"}"#), "{payload}");
+}
+
+#[test]
+fn batches_are_keyed_from_their_first_to_their_last_reading() {
+    let records = vec![record(5), record(6)];
+    let body = PublishBody::Batch(records.clone());
+    let batch = Message::new(&settings(BatchFormat::Postcard), Lane::Live, &body);
+    assert_eq!(batch.content_type, "application/vnd.tidegate.batch");
+    assert_eq!(batch.key.as_deref(), Some("gw/s/1-00000007/5-6"));
+    let decoded = batch::Batch::decode(&batch.payload).unwrap();
+    assert_eq!(decoded.gateway, "gw");
+    assert_eq!(decoded.records().collect::<Result<Vec<_>, _>>(), Ok(records));
+    let json = Message::new(&settings(BatchFormat::Json), Lane::Live, &body);
+    assert_eq!((json.content_type, json.key), ("application/json", batch.key));
 }

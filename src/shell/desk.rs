@@ -25,8 +25,7 @@ use crate::core::reading::Reading;
 use crate::core::seam::{Outcome, Release, Released};
 use crate::core::time::IngestTime;
 use crate::source::ArrivalClock;
-use crate::source::parse::Fault;
-use crate::source::parse::json::JsonParser;
+use crate::source::parse::{Fault, Parser};
 use crate::store::quarantine::{Content, Filter, Refused};
 use crate::store::{StoreError, worker};
 
@@ -193,7 +192,7 @@ impl Desk {
         let text = std::str::from_utf8(&bytes)
             .map_err(|_| Fault { kind: "not_utf8", what: "the line is not UTF-8".to_owned() })?;
         let mut readings = Vec::new();
-        JsonParser::new(source).parse(text, &mut readings)?;
+        Parser::new(source, source.format).parse(text, &mut readings)?;
         Ok(Released::Readings(readings))
     }
 }

@@ -16,16 +16,18 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::desk::Returned;
 use super::site::Site;
 use super::telemetry::Telemetry;
+use super::wiring;
 use crate::core::agent::Agent;
 use crate::core::clock::ClockFacts;
 use crate::core::id::{ReceiptId, UplinkId};
 use crate::core::limits::TURN_INPUTS_MAX;
 use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
 use crate::core::time::{MonoTime, Span};
-use crate::host::HostClock;
+use crate::host::{HostClock, disk};
 use crate::http::api::{Answer, Request};
 use crate::http::status::{About, Report};
 use crate::source::SourceMessage;
+use crate::source::health::HealthBoard;
 use crate::store::worker::Worker;
 
 /// Of a turn's inputs, so many are kept for the sources: a storm of PUBACKs
@@ -74,6 +76,8 @@ pub struct Outbox {
     pub telemetry: Telemetry,
     /// Those on site who are shown results.
     pub site: Site,
+    /// What each source says of itself.
+    pub health: HealthBoard,
     /// The newest report.
     pub reports: watch::Sender<Arc<Report>>,
     /// Counts the turns, for the watchdog.
@@ -323,7 +327,10 @@ impl Driver {
     }
 
     fn publish_report(&mut self, now: &Now) {
-        let report = Report::new(&self.about, &self.agent.status(now), now);
+        let health = wiring::health(self.outbox.health.views(), now.uptime());
+        let report = Report::new(&self.about, &self.agent.status(now), now)
+            .with_health(health)
+            .with_disk_written(&self.about, disk::written_bytes());
         self.outbox.reports.send_replace(Arc::new(report));
         self.reported = now.mono;
     }

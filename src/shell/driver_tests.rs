@@ -69,6 +69,7 @@ fn rig(data_dir: &Path) -> Rig {
         started: (now.mono, now.wall),
         quota_bytes: 1 << 30,
         reserve_bytes: 0,
+        accepted_before: 0,
     };
     let mut effects = Vec::new();
     let agent = Agent::new(settings(), recovered, BootFacts::default(), 7, &now, &mut effects);
@@ -92,6 +93,7 @@ fn rig(data_dir: &Path) -> Rig {
         links: vec![link_out],
         site: Site::quiet("gw-07", Results::new("gw-07")),
         telemetry: Telemetry::new(Arc::new(Metrics::new(Vec::new())), Vec::new()),
+        health: HealthBoard::default(),
         reports: watch::channel(Arc::new(first)).0,
         turns: Arc::default(),
     };
@@ -116,6 +118,7 @@ fn batch(clock: &HostClock, readings: usize) -> Batch {
         arrival: clock.arrival(),
         readings: vec![reading; readings],
         refused: Vec::new(),
+        advance: None,
         receipt: None,
     }
 }

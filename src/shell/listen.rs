@@ -13,7 +13,9 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
 use super::desk::{self, Desk};
+use super::ingest::{self, Doors};
 use crate::http::api::{self, Api};
+use crate::http::token::Token;
 
 /// The name of the control socket in the data directory.
 pub const SOCKET_NAME: &str = "control.sock";
@@ -27,19 +29,37 @@ pub struct Listening {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Starts what can be started.
+/// What is asked for over HTTP.
+#[derive(Clone)]
+pub struct Routes {
+    /// What the driver answers.
+    pub api: Api,
+    /// What the store answers.
+    pub desk: Desk,
+    /// What takes readings.
+    pub doors: Doors,
+}
+
+/// Starts what can be started. Only requests that bear the `token` are answered
+/// at the address; the control socket is the owner's and needs none.
 pub async fn start(
     address: Option<SocketAddr>,
+    token: Option<Token>,
     data_dir: &Path,
-    api: Api,
-    desk: Desk,
+    Routes { api, desk, doors }: Routes,
 ) -> Listening {
     let mut listening = Listening { address: None, socket: None, tasks: Vec::new() };
     if let Some(wanted) = address {
         match TcpListener::bind(wanted).await {
             Ok(listener) => {
                 listening.address = listener.local_addr().ok();
-                let app = api::router(api.clone()).merge(desk::router(desk.clone()));
+                let app = api::router(api.clone())
+                    .merge(desk::router(desk.clone()))
+                    .merge(ingest::router(doors.clone()));
+                let app = match token {
+                    Some(token) => token.guard(app),
+                    None => app,
+                };
                 listening.tasks.push(tokio::spawn(async move {
                     report(axum::serve(listener, app).await);
                 }));
@@ -50,7 +70,9 @@ pub async fn start(
     let path = data_dir.join(SOCKET_NAME);
     match bind_socket(&path) {
         Ok(listener) => {
-            let app = api::control_router(api).merge(desk::control_router(desk));
+            let app = api::control_router(api)
+                .merge(desk::control_router(desk))
+                .merge(ingest::router(doors));
             listening.tasks.push(tokio::spawn(async move {
                 report(axum::serve(listener, app).await);
             }));

@@ -3,6 +3,7 @@
 
 pub mod desk;
 pub mod driver;
+pub mod ingest;
 pub mod listen;
 pub mod lock;
 pub mod offline;

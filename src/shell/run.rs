@@ -6,6 +6,7 @@
 //! phase has a deadline. A crash at any point costs nothing but repeats, so a
 //! phase that is late is left behind.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +21,8 @@ use tokio::time::timeout;
 
 use super::Report;
 use super::driver::{Driver, DriverEnd, Inbox, Outbox};
-use super::listen::{self, Listening};
+use super::ingest::Doors;
+use super::listen::{self, Listening, Routes};
 use super::lock::{Lock, LockError};
 use super::site::Site;
 use super::telemetry::Telemetry;
@@ -28,7 +30,7 @@ use super::watchdog::{self, Watched};
 use super::wiring;
 use crate::config::Config;
 use crate::core::agent::Agent;
-use crate::core::id::UplinkId;
+use crate::core::id::{SourceId, UplinkId};
 use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
 use crate::core::seam::{Input, Recovered, StoreEvent};
 use crate::host::clocks::ClockFailure;
@@ -39,6 +41,7 @@ use crate::http::api::{self, Api};
 use crate::http::metrics::Metrics;
 use crate::http::stream::Results;
 use crate::link::{self, LinkHandle};
+use crate::source::health::HealthBoard;
 use crate::source::{self, SourceError, SourceHandle, SourceMessage};
 use crate::store::worker::Worker;
 use crate::store::{self, OpenError};
@@ -108,8 +111,18 @@ pub struct RunEnd {
     pub is_durable: bool,
     /// Readings that wait for the next start.
     pub backlog: u64,
-    /// The store thread ended by itself: a bug, reported by the panic hook.
-    pub is_broken: bool,
+    /// What the store thread did to end the run.
+    pub failure: Option<StoreFailure>,
+}
+
+/// Why an agent cannot go on with its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreFailure {
+    /// Its thread ended by itself: a bug, reported by the panic hook.
+    Gone,
+    /// Its thread has not answered for so long: the disk hangs. Only a new process
+    /// can open the journal again.
+    Hangs(Duration),
 }
 
 /// A running agent.
@@ -124,12 +137,16 @@ pub struct Running {
     /// Asks the driver.
     pub requests: mpsc::Sender<api::Request>,
     handles: Vec<(String, SourceHandle)>,
+    health: HealthBoard,
     sources_stop: watch::Sender<bool>,
     driver_stop: watch::Sender<bool>,
     driver: JoinHandle<DriverEnd>,
     links: Vec<LinkHandle>,
     listening: Listening,
     watchdog: JoinHandle<()>,
+    /// Ends when the store hangs.
+    store_watch: JoinHandle<()>,
+    stuck_after: Duration,
     sampler: Sampler,
     _lock: Lock,
 }
@@ -153,6 +170,7 @@ pub async fn run(config: Config) -> Result<RunEnd, StartupError> {
             },
             // The driver ends by itself only when the store thread is gone.
             end = &mut running.driver => return Ok(broken(end.ok())),
+            _ = &mut running.store_watch => return Ok(running.hung()),
         }
     }
     host::systemd::stopping();
@@ -171,14 +189,14 @@ async fn second_stop(signals: &mut Signals) {
 
 fn broken(end: Option<DriverEnd>) -> RunEnd {
     let (uncommitted, backlog) = end.map_or((0, 0), |end| (end.uncommitted, end.backlog));
-    RunEnd { is_durable: uncommitted == 0, backlog, is_broken: true }
+    RunEnd { is_durable: uncommitted == 0, backlog, failure: Some(StoreFailure::Gone) }
 }
 
 /// By the newest report, a moment old.
 fn hurried(report: &Report) -> RunEnd {
     let journal = &report.journal;
     let is_durable = journal.uncommitted == 0;
-    RunEnd { is_durable, backlog: journal.readings, is_broken: false }
+    RunEnd { is_durable, backlog: journal.readings, failure: None }
 }
 
 /// Starts the agent, in this process, on this runtime.
@@ -187,12 +205,13 @@ fn hurried(report: &Report) -> RunEnd {
 /// What keeps it from starting. Neither broken data nor an absent broker does.
 pub async fn start(config: Config) -> Result<Running, StartupError> {
     let link_settings = wiring::link_settings(&config)?;
+    let token = wiring::token(&config)?;
     host::clocks::self_test().map_err(StartupError::Clock)?;
     let clock = Arc::new(HostClock::new());
     let lock = claim(&config, &clock)?;
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let (store, recovered) = open_store(&config, store_events).await?;
-    let about = wiring::about(&config, &clock);
+    let about = wiring::about(&config, &recovered, &clock);
     let names = wiring::uplink_names(&config);
     let metrics = Arc::new(Metrics::new(names.clone()));
     let mut effects = Vec::new();
@@ -206,6 +225,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let facts = Input::Clock(sampler::first(&sampling));
     agent.handle(&now, facts, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
+    let positions = agent.positions();
 
     let (link_events, link_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let links: Vec<LinkHandle> = (0..)
@@ -235,21 +255,29 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     };
     let results = Results::new(&config.gateway.id);
     let desk = wiring::desk(&config, store.desk(), releases, &clock);
+    let health = HealthBoard::default();
     let outbox = Outbox {
         store,
         links: links.iter().map(|link| link.commands.clone()).collect(),
         telemetry: Telemetry::new(Arc::clone(&metrics), names),
         site: Site::start(&config, results.clone()),
+        health: health.clone(),
         reports: reports_out,
         turns: Arc::clone(&turns),
     };
     let driver = Driver::new(agent, effects, Arc::clone(&clock), about, (inbox, outbox));
     let driver = tokio::spawn(driver.run());
+    let stuck_after = config.journal.stuck_after;
+    let store_watch =
+        watchdog::store_hangs(Arc::clone(&turns), Arc::clone(&heartbeat), stuck_after);
+    let store_watch = tokio::spawn(store_watch);
     let watched = Watched { turns, heartbeat, reports: reports.clone() };
     let watchdog = tokio::spawn(watchdog::run(watched));
     let api = Api { requests: requests.clone(), metrics, results };
-    let listening =
-        listen::start(wiring::http_address(&config), wiring::data_dir(&config), api, desk).await;
+    let doors = Doors::default();
+    let routes = Routes { api, desk, doors: doors.clone() };
+    let address = wiring::http_address(&config);
+    let listening = listen::start(address, token, wiring::data_dir(&config), routes).await;
 
     let mut running = Running {
         reports,
@@ -257,19 +285,27 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
         http: listening.address,
         requests,
         handles: Vec::new(),
+        health,
         sources_stop,
         driver_stop,
         driver,
         links,
         listening,
         watchdog,
+        store_watch,
+        stuck_after,
         sampler,
         _lock: lock,
     };
-    if let Err(error) = running.start_sources(&config, &messages, &clock, &stop_seen) {
+    if let Err(error) = running.start_sources(&config, &positions, &messages, &clock, &stop_seen) {
         running.stop().await;
         return Err(error);
     }
+    let pushes = running
+        .handles
+        .iter()
+        .filter_map(|(name, handle)| Some((name.clone(), Arc::clone(handle.push.as_ref()?))));
+    doors.open(pushes);
     Ok(running)
 }
 
@@ -298,6 +334,7 @@ impl Running {
     fn start_sources(
         &mut self,
         config: &Config,
+        positions: &BTreeMap<SourceId, Arc<[u8]>>,
         messages: &mpsc::Sender<SourceMessage>,
         clock: &Arc<HostClock>,
         stop: &watch::Receiver<bool>,
@@ -306,14 +343,23 @@ impl Running {
             let name = wiring::source_name(settings);
             let clock = Arc::clone(clock);
             let arrivals: source::ArrivalClock = Arc::new(move || clock.arrival());
-            let handle = source::spawn(settings, messages.clone(), arrivals, stop.clone())
+            let position = positions.get(&SourceId::new(&name)).cloned().unwrap_or_default();
+            let (out, stop) = (messages.clone(), stop.clone());
+            let handle = source::spawn_at(settings, position, out, arrivals, stop)
                 .map_err(|error| StartupError::Source { name: name.clone(), error })?;
             if let Some(address) = handle.local_addr {
                 self.sources.push((name.clone(), address));
             }
+            self.health.add(handle.name.clone(), Arc::clone(&handle.health));
             self.handles.push((name, handle));
         }
         Ok(())
+    }
+
+    /// Nothing can be waited for: what is durable is durable.
+    fn hung(&self) -> RunEnd {
+        let failure = Some(StoreFailure::Hangs(self.stuck_after));
+        RunEnd { failure, ..hurried(&self.reports.borrow()) }
     }
 
     /// Stops in phases; below eight seconds whatever hangs.
@@ -341,6 +387,7 @@ impl Running {
         let report = Arc::clone(&self.reports.borrow());
         self.listening.stop();
         self.watchdog.abort();
+        self.store_watch.abort();
         self.sampler.task.abort();
         let goodbyes = self.links.into_iter().map(|link| timeout(GOODBYE_WITHIN, link.stop()));
         if futures_util::future::join_all(goodbyes).await.iter().any(Result::is_err) {
@@ -359,6 +406,6 @@ impl Running {
             tracing::warn!("the store does not close: the next start recovers it");
         }
         tracing::info!(is_settled, backlog, "stopped");
-        RunEnd { is_durable: end.uncommitted == 0, backlog, is_broken: false }
+        RunEnd { is_durable: end.uncommitted == 0, backlog, failure: None }
     }
 }

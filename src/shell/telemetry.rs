@@ -74,12 +74,24 @@ impl Telemetry {
             }
             Notice::Filling { used_bytes, capacity_bytes, backlog } => {
                 let percent = used_bytes.saturating_mul(100) / capacity_bytes.max(1);
-                warn!(percent, used_bytes, capacity_bytes, backlog, "the buffer runs full");
+                // A buffer that evicts fills and empties all the time.
+                if let Some(unsaid) = self.throttle.admit("filling", now) {
+                    warn!(
+                        percent,
+                        used_bytes, capacity_bytes, backlog, unsaid, "the buffer runs full"
+                    );
+                }
             }
             Notice::Emptied { used_bytes } => {
-                info!(used_bytes, "the buffer is below 70 % again");
+                if let Some(unsaid) = self.throttle.admit("emptied", now) {
+                    info!(used_bytes, unsaid, "the buffer is below 70 % again");
+                }
             }
-            Notice::Room { refused } => info!(refused, "the buffer has room again"),
+            Notice::Room { refused } => {
+                if let Some(unsaid) = self.throttle.admit("room", now) {
+                    info!(refused, unsaid, "the buffer has room again");
+                }
+            }
             Notice::Damaged { reason } => {
                 if let Some(unsaid) = self.throttle.admit("damaged", now) {
                     error!(reason, unsaid, "damage in the journal");

@@ -10,11 +10,15 @@ use super::desk::{Desk, Returned};
 use super::run::StartupError;
 use crate::config::{self, Config};
 use crate::core::clock::BootFacts;
-use crate::core::id::BootId;
+use crate::core::id::{BootId, SourceId};
+use crate::core::seam::Recovered;
+use crate::core::time::Uptime;
 use crate::host::sampler::SamplerSettings;
 use crate::host::{self, HostClock};
-use crate::http::status::About;
+use crate::http::status::{About, SourceHealth};
+use crate::http::token::Token;
 use crate::link::{self, BatchFormat};
+use crate::source::health::HealthView;
 use crate::store;
 use crate::wire::topic::Template;
 
@@ -28,6 +32,12 @@ pub(super) fn data_dir(config: &Config) -> &Path {
 
 pub(super) fn http_address(config: &Config) -> Option<SocketAddr> {
     config.http.listen
+}
+
+/// What requests must bear.
+pub(super) fn token(config: &Config) -> Result<Option<Token>, StartupError> {
+    let read = config.http.token_file.as_deref().map(Token::read).transpose();
+    read.map_err(|wrong| StartupError::Config(format!("http.token_file: {wrong}")))
 }
 
 pub(super) fn sources(config: &Config) -> &[config::Source] {
@@ -46,7 +56,7 @@ pub(super) fn store_options(config: &Config) -> store::Options {
     }
 }
 
-pub(super) fn about(config: &Config, clock: &HostClock) -> About {
+pub(super) fn about(config: &Config, recovered: &Recovered, clock: &HostClock) -> About {
     let now = clock.now();
     let agent = config.agent_settings();
     About {
@@ -54,7 +64,15 @@ pub(super) fn about(config: &Config, clock: &HostClock) -> About {
         started: (now.mono, now.wall),
         quota_bytes: agent.quota_bytes,
         reserve_bytes: agent.reserve_bytes,
+        accepted_before: accepted(recovered),
     }
+}
+
+/// Readings that were accepted before, results of windows excepted.
+fn accepted(recovered: &Recovered) -> u64 {
+    let sources = recovered.meta.iter().flat_map(|meta| &meta.sources);
+    let readings = sources.filter(|(source, _)| !source.as_str().starts_with("window:"));
+    readings.map(|(_, books)| books.accepted).sum()
 }
 
 /// What answers beside the driver.
@@ -74,6 +92,24 @@ pub(super) fn desk(
         gateway: config.gateway.id.as_str().into(),
         data_dir: Arc::new(config.gateway.data_dir.clone()),
     }
+}
+
+/// What the sources say of themselves, as the status has it.
+pub(super) fn health(
+    views: Vec<(SourceId, HealthView)>,
+    now: Uptime,
+) -> impl Iterator<Item = (String, SourceHealth)> {
+    views.into_iter().map(move |(name, view)| {
+        let health = SourceHealth {
+            state: view.state.as_str().to_owned(),
+            detail: view.detail,
+            errors: view.errors,
+            // In milliseconds: more would only be noise.
+            retry_in_s: view.retry_at.map(|at| (at.since_ns(now) / 1_000_000) as f64 / 1_000.0),
+            missed_polls: view.missed_polls,
+        };
+        (name.to_string(), health)
+    })
 }
 
 /// Where the file system begins.

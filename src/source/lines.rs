@@ -4,6 +4,8 @@
 //! line that is too long is skipped to its end and reported once, with its
 //! beginning only.
 
+use super::parse::points::{PointEnd, PointScan};
+
 /// Bytes asked for in one read.
 const READ_BYTES: usize = 64 * 1024;
 /// What is kept of a line that is too long.
@@ -38,8 +40,14 @@ pub struct LineSplitter {
     searched: usize,
     line_max: usize,
     number: u64,
+    /// Bytes of lines taken and of beginnings skipped.
+    taken: u64,
     skipping: Option<(Vec<u8>, u64)>,
+    /// Where the bytes are points of the line protocol.
+    points: Option<PointScan>,
     is_ended: bool,
+    /// An open text is not waited for any more.
+    gives_up_text: bool,
 }
 
 impl LineSplitter {
@@ -52,9 +60,38 @@ impl LineSplitter {
             searched: 0,
             line_max,
             number: 0,
+            taken: 0,
             skipping: None,
+            points: None,
             is_ended: false,
+            gives_up_text: false,
         }
+    }
+
+    /// For points of the line protocol, of at most `line_max` bytes each: what it
+    /// gives as a line may have line feeds in its quoted texts.
+    pub fn points(line_max: usize) -> Self {
+        Self { points: Some(PointScan::default()), ..Self::new(line_max) }
+    }
+
+    /// Lines of the stream taken so far.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes of the stream taken so far, ends of lines included.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether a line is there whose quoted text goes on in one to come.
+    pub fn is_in_text(&self) -> bool {
+        self.points.as_ref().is_some_and(PointScan::is_in_text)
+    }
+
+    /// Says that the rest of an open text is not waited for any more.
+    pub fn give_up_text(&mut self) {
+        self.gives_up_text = self.is_in_text();
     }
 
     /// Where the next bytes are to be written; never empty. Call
@@ -89,6 +126,11 @@ impl LineSplitter {
         self.is_ended = true;
     }
 
+    /// Whether [`LineSplitter::end`] was called.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
     /// Bytes of memory in use.
     pub fn capacity(&self) -> usize {
         self.buffer.capacity()
@@ -97,8 +139,8 @@ impl LineSplitter {
     /// The next complete line and its number, from 1; `None` when more bytes
     /// are needed, or at the end.
     pub fn next_line(&mut self) -> Option<(u64, Line<'_>)> {
+        let found = self.find_end();
         let pending = &self.buffer[self.start..self.end];
-        let found = memchr::memchr(b'\n', &pending[self.searched..]).map(|at| at + self.searched);
         let (length, taken) = match found {
             Some(at) => (at, at + 1),
             None if self.is_ended && (!pending.is_empty() || self.skipping.is_some()) => {
@@ -110,27 +152,50 @@ impl LineSplitter {
                 return None;
             }
         };
+        let number = self.number + 1;
+        let within = memchr::memchr_iter(b'\n', &pending[..length]).count() as u64;
         self.searched = 0;
         let from = self.start;
         self.start += taken;
-        self.number += 1;
+        self.taken += taken as u64;
+        self.number = number + within;
         let mut bytes = &self.buffer[from..from + length];
         bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         if let Some((mut head, skipped)) = self.skipping.take() {
             // The CR of a CRLF may have been skipped already: it counts then.
             grow(&mut head, bytes);
             let length = skipped + bytes.len() as u64;
-            return Some((self.number, Line::TooLong { head, length }));
+            return Some((number, Line::TooLong { head, length }));
         }
-        if self.number == 1 {
+        if number == 1 {
             bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
         }
         if bytes.len() > self.line_max {
             let head = bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
-            return Some((self.number, Line::TooLong { head, length: bytes.len() as u64 }));
+            return Some((number, Line::TooLong { head, length: bytes.len() as u64 }));
         }
         let line = std::str::from_utf8(bytes).map_or(Line::NotUtf8(bytes), Line::Text);
-        Some((self.number, line))
+        Some((number, line))
+    }
+
+    /// The LF at which the next line ends, counted from its beginning.
+    fn find_end(&mut self) -> Option<usize> {
+        let pending = &self.buffer[self.start..self.end];
+        let is_skipping = self.skipping.is_some();
+        let Some(scan) = self.points.as_mut().filter(|_| !is_skipping) else {
+            let found = memchr::memchr(b'\n', &pending[self.searched..]);
+            return found.map(|at| at + self.searched);
+        };
+        let is_too_long = pending.len() > self.line_max + BOM.len() + 1;
+        let end = match scan.look(pending) {
+            PointEnd::At(at) | PointEnd::Broken(at) => Some(at),
+            PointEnd::Unknown if self.is_ended || self.gives_up_text || is_too_long => {
+                scan.give_up(pending)
+            }
+            PointEnd::Unknown => None,
+        };
+        self.gives_up_text &= end.is_none();
+        end
     }
 
     /// Drops the bytes of an unfinished line that can only become too long.
@@ -153,6 +218,7 @@ impl LineSplitter {
             }
             None => return,
         }
+        self.taken += pending.len() as u64;
         (self.start, self.end, self.searched) = (0, 0, 0);
     }
 }
@@ -208,6 +274,21 @@ mod tests {
         for step in 1..=stream.len() {
             assert_eq!(lines(stream, 8, step), expected, "pieces of {step} bytes");
         }
+    }
+
+    #[test]
+    fn an_open_text_is_waited_for_until_it_is_given_up() {
+        let mut splitter = LineSplitter::points(100);
+        let stream = b"m s=\"a\nn v=1\n";
+        splitter.space()[..stream.len()].copy_from_slice(stream);
+        splitter.filled(stream.len());
+        assert_eq!(splitter.next_line(), None);
+        assert!(splitter.is_in_text());
+        splitter.give_up_text();
+        assert_eq!(splitter.next_line(), Some((1, Line::Text("m s=\"a"))));
+        assert_eq!(splitter.next_line(), Some((2, Line::Text("n v=1"))));
+        assert_eq!(splitter.next_line(), None);
+        assert_eq!((splitter.number(), splitter.taken()), (2, 13));
     }
 
     #[test]

@@ -99,6 +99,7 @@ fn clear(path: &Path) -> Result<(), String> {
 
 /// Accepts connections until the source is stopped, then waits for them.
 pub(super) async fn run(listener: Listener, source: Source, acknowledge: bool, mut door: Door) {
+    door.health.up();
     let slots = Arc::new(Semaphore::new(LISTEN_CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {

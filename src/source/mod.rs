@@ -6,16 +6,19 @@
 //! of one source never stops another.
 
 mod feed;
+mod file;
+pub mod health;
 pub mod lines;
 mod listen;
+pub mod modbus;
 pub mod parse;
+pub mod push;
 pub mod simulate;
 mod stdin;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -24,6 +27,8 @@ use crate::config::{Source, SourceKind};
 use crate::core::id::SourceId;
 use crate::core::reading::Arrival;
 use crate::core::seam::{Batch, Outcome};
+
+pub use health::Health;
 
 /// A batch on its way to the driver.
 #[derive(Debug)]
@@ -38,61 +43,6 @@ pub struct SourceMessage {
 /// Tells the time at the door.
 pub type ArrivalClock = Arc<dyn Fn() -> Arrival + Send + Sync>;
 
-/// What a source says about itself.
-#[derive(Debug, Default)]
-pub struct Health {
-    connections: AtomicUsize,
-    lines: AtomicU64,
-    refused: AtomicU64,
-    last_error: Mutex<Option<String>>,
-}
-
-impl Health {
-    /// Open connections; 1 for a source that has no connections and runs.
-    pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
-    }
-
-    /// Lines taken since the start, blank and refused ones included; readings
-    /// where a source has no lines.
-    pub fn lines(&self) -> u64 {
-        self.lines.load(Ordering::Relaxed)
-    }
-
-    /// Lines refused since the start.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-
-    /// The newest error of the source itself, for people.
-    pub fn last_error(&self) -> Option<String> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn note_error(&self, error: String) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-    }
-
-    fn note_lines(&self, lines: u64, refused: u64) {
-        self.lines.fetch_add(lines, Ordering::Relaxed);
-        self.refused.fetch_add(refused, Ordering::Relaxed);
-    }
-
-    /// Counts one connection until the guard is dropped.
-    fn connect(self: &Arc<Self>) -> Connected {
-        self.connections.fetch_add(1, Ordering::Relaxed);
-        Connected(Arc::clone(self))
-    }
-}
-
-struct Connected(Arc<Health>);
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A running source.
 #[derive(Debug)]
 pub struct SourceHandle {
@@ -100,6 +50,8 @@ pub struct SourceHandle {
     pub name: SourceId,
     /// Where it listens, if it listens on TCP.
     pub local_addr: Option<SocketAddr>,
+    /// Where bodies are handed in, if it takes any.
+    pub push: Option<Arc<push::Push>>,
     /// What it says about itself.
     pub health: Arc<Health>,
     /// Ends when the source has ended: after its stop, or at the end of input.
@@ -153,23 +105,62 @@ pub fn spawn(
     clock: ArrivalClock,
     stop: watch::Receiver<bool>,
 ) -> Result<SourceHandle, SourceError> {
+    spawn_at(source, Arc::default(), out, clock, stop)
+}
+
+/// As [`spawn`], for a source that goes on from a position; empty is none.
+///
+/// # Errors
+/// Those of [`spawn`].
+pub fn spawn_at(
+    source: &Source,
+    position: Arc<[u8]>,
+    out: mpsc::Sender<SourceMessage>,
+    clock: ArrivalClock,
+    stop: watch::Receiver<bool>,
+) -> Result<SourceHandle, SourceError> {
     let name = SourceId::new(&source.name);
     let health = Arc::new(Health::default());
     let door = Door { name: name.clone(), out, clock, stop, health: Arc::clone(&health) };
+    let mut push = None;
     let (local_addr, join) = match &source.kind {
         SourceKind::Listen { address, acknowledge } => {
             let listener = listen::bind(address)
                 .map_err(|reason| SourceError { source: source.name.clone(), reason })?;
             let local_addr = listener.local_addr();
             let task = listen::run(listener, source.clone(), *acknowledge, door);
-            (local_addr, tokio::spawn(task))
+            (local_addr, watched(task, &health))
         }
         SourceKind::Stdin => {
-            (None, tokio::spawn(stdin::run(tokio::io::stdin(), source.clone(), door)))
+            (None, watched(stdin::run(tokio::io::stdin(), source.clone(), door), &health))
         }
-        SourceKind::Simulate(plc) => (None, tokio::spawn(simulate::run(plc.clone(), door))),
+        SourceKind::File(settings) => {
+            let task = file::run(settings.clone(), source.clone(), position, door);
+            (None, watched(task, &health))
+        }
+        SourceKind::Http { max_body } => {
+            let taking = Arc::new(push::Push::new(source.clone(), *max_body, door));
+            push = Some(Arc::clone(&taking));
+            (None, watched(taking.run(), &health))
+        }
+        SourceKind::Modbus(device) => {
+            (None, watched(modbus::run(device.clone(), source.clone(), door), &health))
+        }
+        SourceKind::Simulate(plc) => (None, watched(simulate::run(plc.clone(), door), &health)),
     };
-    Ok(SourceHandle { name, local_addr, health, join })
+    Ok(SourceHandle { name, local_addr, push, health, join })
+}
+
+/// A task whose end its health tells.
+fn watched(
+    task: impl Future<Output = ()> + Send + 'static,
+    health: &Arc<Health>,
+) -> JoinHandle<()> {
+    let running = health.until_dropped();
+    tokio::spawn(async move {
+        let _running = running;
+        task.await;
+    })
 }
 
 /// As [`spawn`], for a source of type `stdin` that reads from somewhere else.
@@ -183,6 +174,6 @@ pub fn spawn_reader(
     let name = SourceId::new(&source.name);
     let health = Arc::new(Health::default());
     let door = Door { name: name.clone(), out, clock, stop, health: Arc::clone(&health) };
-    let join = tokio::spawn(stdin::run(reader, source.clone(), door));
-    SourceHandle { name, local_addr: None, health, join }
+    let join = watched(stdin::run(reader, source.clone(), door), &health);
+    SourceHandle { name, local_addr: None, push: None, health, join }
 }

@@ -184,6 +184,7 @@ fn is_silent(plc: &Simulate, elapsed: Duration) -> bool {
 
 /// Paces a PLC until it is stopped or has sent its count, repeats included.
 pub(super) async fn run(plc: Simulate, mut door: Door) {
+    door.health.up();
     let _connected = door.health.connect();
     let mut generator = Plc::new(plc.seed, plc.entities, Span::from_std(plc.disorder), plc.repeat);
     let tick = TICK.max(Duration::from_secs_f64(1.0 / plc.rate));
@@ -248,7 +249,8 @@ async fn send(plc: &mut Plc, count: u64, last: &mut Option<Reading>, door: &Door
     }
     door.health.note_lines(count, 0);
     let source = door.name.clone();
-    let batch = Batch { source, arrival, readings, refused: Vec::new(), receipt: None };
+    let batch =
+        Batch { source, arrival, readings, refused: Vec::new(), advance: None, receipt: None };
     door.out.send(SourceMessage { batch, receipt: None }).await.is_ok()
 }
 

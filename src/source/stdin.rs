@@ -9,6 +9,7 @@ use crate::config::Source;
 
 /// Reads to the end of the stream or to the stop of the source.
 pub(super) async fn run(reader: impl AsyncRead + Unpin + Send, source: Source, door: Door) {
+    door.health.up();
     let _connected = door.health.connect();
     feed(reader, Gatherer::new(&source), door, None).await;
 }

@@ -10,7 +10,10 @@ use super::error::{StoreError, at};
 use super::manifest::{self, Seal};
 use super::meta::{State, Summary};
 use super::segment::{self, Segment};
-use super::{Active, FREE_BYTES_MIN, Store, segment_bytes};
+use super::slack::{self, Room};
+use super::{
+    Active, COMMIT_BYTES, FREE_BYTES_MIN, FREE_BYTES_PLENTY, SLACK_BYTES_MAX, Store, segment_bytes,
+};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::limits::BATCH_OPERATIONS_MAX;
 use crate::core::reading::Entry;
@@ -62,14 +65,21 @@ impl Store {
             assert_eq!(commit.first, self.state.next, "entries must begin at the next free offset");
         }
         let free_bytes = (self.options.probe_free)(&self.options.data_dir);
-        if free_bytes < FREE_BYTES_MIN {
+        let is_short = free_bytes < FREE_BYTES_MIN;
+        let has_refusals = !commit.refusals.is_empty();
+        if is_short && (self.active.is_none() || has_refusals) {
             return Err(StoreError::Full { free_bytes });
         }
-        if !commit.refusals.is_empty() {
+        if has_refusals {
             self.written_bytes += self.refusals.keep(&commit.refusals)?;
             self.measure_others();
         }
-        self.ready_segment()?;
+        if !is_short {
+            self.ready_segment()?;
+        }
+        if !self.has_room(commit, free_bytes) {
+            return Err(StoreError::Full { free_bytes });
+        }
         let state = State {
             meta: commit.meta.clone(),
             next: self.state.next.plus(commit.entries.len() as u64),
@@ -82,14 +92,39 @@ impl Store {
         Ok((self.segments.clone(), self.disk()))
     }
 
+    /// Makes room for a commit in the active segment, and for those that must come
+    /// through when the disk has nothing. While it has plenty only for the latter:
+    /// nobody takes that much during one commit.
+    fn has_room(&self, commit: &Commit, free_bytes: u64) -> bool {
+        let Some(active) = &self.active else { return false };
+        let (log, slack_bytes) = (active.segment.log(), self.slack_bytes());
+        let weight: usize = commit.entries.iter().map(Entry::weight).sum();
+        let needed = weight as u64 + COMMIT_BYTES.min(slack_bytes);
+        let is_short = free_bytes < FREE_BYTES_MIN;
+        let wanted = match free_bytes >= FREE_BYTES_PLENTY {
+            true => slack_bytes,
+            false => needed + slack_bytes,
+        };
+        if !is_short && slack::reserve(log, wanted) == Room::Enough {
+            return true;
+        }
+        match slack::reserve(log, needed) {
+            Room::Enough => true,
+            Room::Short => false,
+            Room::Unknown => !is_short,
+        }
+    }
+
+    /// What the active segment keeps allocated between commits.
+    fn slack_bytes(&self) -> u64 {
+        (self.options.segment_bytes / 4).min(SLACK_BYTES_MAX)
+    }
+
     /// Sees to it that there is a segment to write to.
     fn ready_segment(&mut self) -> Result<(), StoreError> {
-        let is_full = match (&self.active, self.segments.last()) {
-            (Some(active), Some(info)) => {
-                info.bytes >= self.options.segment_bytes || active.names.is_full()
-            }
-            _ => true,
-        };
+        let is_full = self.active.as_ref().is_none_or(|active| {
+            active.segment.log_bytes() >= self.options.segment_bytes || active.names.is_full()
+        });
         if !is_full {
             return Ok(());
         }
@@ -146,7 +181,7 @@ impl Store {
     }
 
     pub(super) fn write(&mut self, state: &State, entries: &[Entry]) -> Result<(), StoreError> {
-        let first = self.state.next;
+        let (first, slack_bytes) = (self.state.next, self.slack_bytes());
         let Some(active) = self.active.as_mut() else {
             return Err(StoreError::Damaged("there is no segment to write to".into()));
         };
@@ -199,6 +234,11 @@ impl Store {
         // that there was more.
         let _ = active.note.write_all_at(&manifest::note(state.next), 0);
         self.written_bytes += bytes;
+        // A large commit has more allocated than it took.
+        if slack::behind(active.segment.log()) > 2 * slack_bytes {
+            slack::give_back(active.segment.log());
+            slack::reserve(active.segment.log(), slack_bytes);
+        }
         let bytes_now = segment_bytes(&self.folders, active.id);
         if let Some(info) = self.segments.last_mut() {
             info.next = state.next;
@@ -247,6 +287,7 @@ impl Store {
             // For the speed of the next start; without it the frames are read.
             let _ = active.segment.apply(batch).and_then(|()| active.segment.sync());
         }
+        slack::give_back(active.segment.log());
         let id = active.id;
         active.segment.close();
         self.seal_last();

@@ -10,7 +10,7 @@ use super::ledger::{StoredHanded, StoredOpenGap};
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, Numbered};
 use crate::core::renumber::{Renumbering, Renumberings};
-use crate::core::seam::{Meta, SourceMeta, SourceRange, UplinkMeta};
+use crate::core::seam::{Meta, Position, SourceMeta, SourceRange, UplinkMeta};
 use crate::core::time::{EventTime, Uptime};
 
 /// What a segment holds, per source and epoch.
@@ -45,8 +45,9 @@ pub(super) struct StoredClock {
     alive: Option<([u8; 16], u64)>,
 }
 
-/// What format 3 added: how far each of several uplinks is, and what has been
-/// given to the windows with a better time beyond [`StoredClock`]'s `retimed`.
+/// What format 3 added: how far each of several uplinks is, what has been given
+/// to the windows with a better time beyond [`StoredClock`]'s `retimed`, and where
+/// sources are.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct StoredWays {
     retimed: Vec<(u64, u64)>,
@@ -54,6 +55,14 @@ pub(super) struct StoredWays {
     /// Where numbers up to another than the newest may have left.
     vouched: Vec<(String, u64)>,
     renumberings: Vec<StoredRenumbering>,
+    positions: Vec<StoredPosition>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredPosition {
+    source: String,
+    at: Vec<u8>,
+    tail: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -157,11 +166,17 @@ impl StoredWays {
         });
         let unlike = meta.sources.iter().filter(|(_, books)| books.vouched != books.tail);
         let vouched = unlike.map(|(source, books)| (source.as_str().to_owned(), books.vouched.0));
+        let positions = meta.positions.iter().map(|(source, position)| StoredPosition {
+            source: source.to_string(),
+            at: position.at.to_vec(),
+            tail: position.tail.0,
+        });
         Self {
             retimed: retimed.collect(),
             uplinks: uplinks.collect(),
             vouched: vouched.collect(),
             renumberings: meta.renumberings.0.iter().map(StoredRenumbering::of).collect(),
+            positions: positions.collect(),
         }
     }
 
@@ -189,6 +204,10 @@ impl StoredWays {
             (one.name.into(), own)
         });
         meta.uplinks = uplinks.collect();
+        let positions = stored.positions.into_iter().map(|one| {
+            (SourceId::new(&one.source), Position { at: one.at.into(), tail: Seq(one.tail) })
+        });
+        meta.positions = positions.collect();
     }
 }
 
@@ -418,6 +437,7 @@ mod tests {
             done: vec![(Offset(12), Offset(14))],
             handed: [((SourceId::new("plc"), epoch), set)].into(),
         };
+        let position = Position { at: Arc::from(*b"here"), tail: Seq(5) };
         let meta = Meta {
             epoch,
             start: Offset(3),
@@ -433,6 +453,7 @@ mod tests {
             sealed: Offset(28),
             retimed: vec![(Offset(0), Offset(27)), (Offset(28), Offset(30))],
             uplinks: [(Arc::from("cloud"), own)].into(),
+            positions: [(SourceId::new("log"), position)].into(),
             alive: Some((BootId([3; 16]), Uptime::from_ns(77))),
             clock: Arc::new(ClockLedger { timebase: TimebaseId(4), ..ClockLedger::default() }),
             ..Meta::default()

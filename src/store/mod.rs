@@ -9,7 +9,7 @@
 //! | `flush()` calls `sync_file_range`: after a power cut flushed data was gone in 7 of 10 trials | durable means `flush()` **and** `fdatasync` of sled's `db` file through a descriptor of our own |
 //! | drained space never returns to the file system | **segments** ([`segment`]): each a database of its own, deleted whole |
 //! | a flipped bit can panic in `open`; a missing or zeroed file opens as an empty database; a leftover `snap.*.generating` blocks every open | the open ladder behind `catch_unwind`; a manifest and sidecars outside sled ([`manifest`]) |
-//! | on a full disk `flush` hangs for good, or fails and then everything fails until reopened | sled never sees a full disk; a failed segment is given up and a new one started; own thread with a heartbeat ([`worker`]) |
+//! | on a full disk `flush` hangs for good, or fails and then everything fails until reopened | sled never sees a full disk: what it writes is allocated first (`slack`); a failed segment is given up and a new one started; own thread with a heartbeat ([`worker`]) |
 //! | values beyond about 9 KB become files that are never deleted; batches from 1,024 operations on leak | frames of at most 6 KiB, batches of at most 256 operations |
 //! | the default cache is 1 GiB; a full scan takes 150 MB whatever the cache | small caches, no `len()`, no full scans in daily work |
 //!
@@ -48,6 +48,7 @@ mod recover;
 mod results;
 mod segment;
 pub mod set_aside;
+mod slack;
 mod unframe;
 pub mod worker;
 
@@ -77,9 +78,18 @@ use self::segment::Segment;
 use crate::core::id::{Epoch, Offset, SegmentId};
 use crate::core::seam::{ClockLedger, Damage, DiskFacts, Recovered, SegmentInfo};
 
-/// Disk space below which sled is not asked to write, in bytes: a full disk can
-/// hang it for good.
+/// Disk space below which no segment is begun, in bytes: a full disk can hang sled
+/// for good. The segment that is written to goes on within its slack.
 pub const FREE_BYTES_MIN: u64 = 4 * 1024 * 1024;
+
+/// Disk space from which on no single commit needs room made for it, in bytes.
+const FREE_BYTES_PLENTY: u64 = 64 * 1024 * 1024;
+
+/// Most of the slack that the active segment has while there is room: bytes on
+/// disk, allocated and not yet written.
+const SLACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Bytes that a commit takes on disk beyond the weight of its entries.
+const COMMIT_BYTES: u64 = 512 * 1024;
 
 /// Where and how.
 #[derive(Clone, Debug)]
@@ -90,7 +100,8 @@ pub struct Options {
     /// sled grows in steps of 512 KiB; less than 1 MiB makes no sense.
     pub segment_bytes: u64,
     /// Bytes that the file system of the path has left for this process. Below
-    /// [`FREE_BYTES_MIN`] commits fail without touching the disk.
+    /// [`FREE_BYTES_MIN`] commits go on within the slack of the segment, and then
+    /// fail without touching the disk.
     pub probe_free: fn(&Path) -> u64,
 }
 
@@ -171,18 +182,21 @@ impl Store {
         open::open(options)
     }
 
-    /// Deletes a segment that is sealed; the active one is left alone.
+    /// Deletes a segment that is sealed and that the last commit says is done with;
+    /// the active one is left alone.
     pub fn remove(&mut self, id: SegmentId) -> DiskFacts {
         let place = self.segments.iter().position(|info| info.id == id && info.is_sealed);
         if let Some(place) = place {
             self.release_reader(id);
             let removed = self.segments.remove(place);
             // The manifest first: a folder it does not know is cleaned up at the
-            // next start, a folder that it knows and that is gone is damage.
-            if self.write_manifest().is_ok() {
-                open::delete_segment(&self.folders, id);
-                self.audits.remove(&id);
-            } else {
+            // next start. A full disk may not take it; then the next start finds a
+            // folder missing whose entries are durably said to be done with.
+            let _ = self.write_manifest();
+            open::delete_segment(&self.folders, id);
+            self.audits.remove(&id);
+            if self.folders.segment(id).exists() {
+                // The disk refuses for the moment: to be asked for again.
                 self.segments.insert(place, removed);
             }
         }

@@ -72,6 +72,7 @@ fn meta() -> Meta {
         done: vec![(Offset(6), Offset(8))],
         sources: [(SourceId::new("plc"), books)].into(),
         handed: [((SourceId::new("plc"), EPOCH), set)].into(),
+        positions: Default::default(),
         gaps: vec![(Offset(20), gap())],
         sealed: Offset(31),
         retimed: Vec::new(),

@@ -49,6 +49,9 @@ fn finish(
     is_rebuilt: bool,
 ) -> Result<(Store, Recovered), OpenError> {
     let store = &mut recovery.store;
+    let start = store.state.meta.start;
+    // Gone on purpose, on a disk too full to write that into the manifest.
+    store.losses.retain(|loss| loss.end > start);
     manifest.forget_recorded(&store.state.meta);
     manifest.losses.append(&mut store.losses);
     store.losses = manifest.losses.clone();
@@ -61,7 +64,6 @@ fn finish(
         let epoch = store.state.meta.epoch;
         store.broken = manifest.broken.clone().filter(|(broken, _)| *broken == epoch);
     }
-    let start = store.state.meta.start;
     store.segments.retain(|info| !info.is_sealed || info.next > start);
     let path = manifest::manifest_path(&store.folders.journal);
     let is_changed = Manifest::read(&store.folders.journal).ok() != Some(store.manifest());

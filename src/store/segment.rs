@@ -10,7 +10,7 @@
 //! | `c` part | what it holds up to some offset; the rest follows from the frames |
 
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -258,7 +258,9 @@ impl Segment {
 
     fn with(db: sled::Db, folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join("db");
-        let log = File::open(&path).map_err(super::error::at(&path))?;
+        // Written to by sled alone; room is allocated behind its end.
+        let log = OpenOptions::new().read(true).write(true).open(&path);
+        let log = log.map_err(super::error::at(&path))?;
         Ok(Self { db, log, folder: folder.to_path_buf(), names: NameCache::default() })
     }
 
@@ -276,6 +278,16 @@ impl Segment {
 
     pub(super) fn apply(&self, batch: sled::Batch) -> Result<(), StoreError> {
         Ok(self.db.apply_batch(batch)?)
+    }
+
+    /// Sled's log, to make room in.
+    pub(super) fn log(&self) -> &File {
+        &self.log
+    }
+
+    /// Bytes of sled's log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.log.metadata().map_or(0, |facts| facts.len())
     }
 
     /// Durable after this, not before.

@@ -150,6 +150,46 @@ fn a_full_disk_is_refused_and_the_same_commit_works_later() {
 }
 
 #[test]
+fn on_a_full_disk_the_segment_goes_on_within_its_slack_and_what_is_done_with_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.commit(&commit(1, 5)).unwrap();
+    store.close_active();
+    store.commit(&commit(6, 8)).unwrap();
+    if super::slack::behind(store.active.as_ref().unwrap().segment.log()) == 0 {
+        // This file system allocates nothing ahead.
+        return;
+    }
+    store.options.probe_free = |_| 0;
+    let mut done = commit(9, 10);
+    done.meta.start = Offset(5);
+    store.commit(&done).unwrap();
+    store.remove(SegmentId(1));
+    assert_eq!(store.segments().len(), 1);
+    assert!(!store.folders.segment(SegmentId(1)).exists());
+    assert_eq!(seqs(&store.fetch(&fetch(5)).entries), [6, 7, 8, 9, 10]);
+}
+
+#[test]
+fn a_folder_that_went_before_the_manifest_could_be_written_is_no_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.commit(&commit(1, 5)).unwrap();
+    store.close_active();
+    let mut done = commit(6, 8);
+    done.meta.start = Offset(5);
+    store.commit(&done).unwrap();
+    let manifest = super::manifest::manifest_path(&store.folders.journal);
+    let listed = std::fs::read(&manifest).unwrap();
+    store.remove(SegmentId(1));
+    store.close();
+    std::fs::write(&manifest, listed).unwrap();
+    let (store, recovered) = open(dir.path());
+    assert_eq!((recovered.damaged, recovered.broken_numbering), (vec![], None));
+    assert_eq!((recovered.next, store.segments().len()), (Offset(8), 1));
+}
+
+#[test]
 fn a_segment_given_up_ends_at_the_last_good_commit() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
@@ -360,6 +400,7 @@ fn the_worker_answers_in_order_and_closes() {
     assert!(matches!(&answers[0], StoreEvent::Committed { id: CommitId(1), .. }));
     assert!(matches!(&answers[1], StoreEvent::Fetched(f) if seqs(&f.entries) == [1, 2]));
     assert!(matches!(&answers[2], StoreEvent::Removed { id: SegmentId(1), .. }));
-    assert_eq!(answers.len(), 3);
+    assert!(matches!(&answers[3], StoreEvent::Measured(disk) if disk.free_bytes == 1 << 40));
+    assert_eq!(answers.len(), 4);
     assert_eq!(heartbeat.load(std::sync::atomic::Ordering::Relaxed), 4);
 }

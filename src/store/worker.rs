@@ -133,6 +133,8 @@ fn run(
                 idle_pings = 0;
             }
             Request::Ping => {
+                // Others fill and empty the same disk, also while nothing is written.
+                events(StoreEvent::Measured(store.disk()));
                 idle_pings += 1;
                 if idle_pings == LOOK_AWAY_AFTER {
                     store.look_away();
@@ -176,8 +178,8 @@ impl Worker {
         Arc::clone(&self.heartbeat)
     }
 
-    /// Asks for a sign of life. When the queue is full there is work enough to
-    /// see one.
+    /// Asks for a sign of life, answered by [`StoreEvent::Measured`]. When the queue
+    /// is full there is work enough to see one.
     pub fn ping(&self) {
         let _ = self.requests.try_send(Request::Ping);
     }

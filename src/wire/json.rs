@@ -61,16 +61,7 @@ fn reading_open(gateway: &str, record: &Record, out: &mut Vec<u8>) {
 
 /// What follows the sequence number.
 fn reading_rest(record: &Record, out: &mut Vec<u8>) {
-    let mut quality = record.quality;
-    let mut flags = record.stamp.flags;
-    match record.value {
-        Value::F64(number) if !number.is_finite() => {
-            quality = Quality::Bad;
-            flags = flags.with(Flags::NONFINITE);
-        }
-        Value::Composite(_) => flags = flags.with(Flags::COMPOSITE),
-        _ => {}
-    }
+    let (quality, flags) = quality_and_flags(record);
     optional_text("id", record.id.as_deref(), out);
     key_text("entity", &record.series.entity, out);
     key_text("property", &record.series.property, out);
@@ -84,6 +75,24 @@ fn reading_rest(record: &Record, out: &mut Vec<u8>) {
     stamp(&record.stamp, out);
     key("flags", out);
     flag_names(flags, out);
+}
+
+/// What is said of a reading's quality, and its flags: also what its value says
+/// by itself.
+pub(super) fn quality_and_flags(record: &Record) -> (Quality, Flags) {
+    let flags = record.stamp.flags;
+    match record.value {
+        Value::F64(number) if !number.is_finite() => (Quality::Bad, flags.with(Flags::NONFINITE)),
+        Value::Composite(_) => (record.quality, flags.with(Flags::COMPOSITE)),
+        _ => (record.quality, flags),
+    }
+}
+
+/// Whether the evidence is said too: wherever the clock alone does not vouch for
+/// the time.
+pub(super) fn shows_uptime(stamp: &Stamp) -> bool {
+    let is_retimed = matches!(stamp.origin, Origin::Restamped | Origin::Bounded);
+    is_retimed || stamp.state != ClockState::Synchronized
 }
 
 /// Appends a gap record. `last_seq` is left out when nobody knows how far the
@@ -209,9 +218,7 @@ fn stamp(stamp: &Stamp, out: &mut Vec<u8>) {
         time::utc_offset(seconds_east, out);
         out.push(b'"');
     }
-    // The evidence, wherever the clock alone does not vouch for the time.
-    let is_retimed = matches!(stamp.origin, Origin::Restamped | Origin::Bounded);
-    if is_retimed || stamp.state != ClockState::Synchronized {
+    if shows_uptime(stamp) {
         key_shown("boot", &stamp.boot, out);
         key_number("uptime_ns", stamp.uptime.ns(), out);
     }

@@ -16,7 +16,7 @@ use crate::support::broker::{Log, ScriptedBroker};
 use crate::support::feeder::Feeder;
 use crate::support::process::{self, Process, free_port};
 use crate::support::script::Script;
-use crate::support::shim::FakeClock;
+use crate::support::shim::{BadDisk, FakeClock};
 
 /// Far beyond what anything here takes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
@@ -112,6 +112,16 @@ impl Plant {
         self.running = Some(clock.agent(&self.config, &self.folder.path().join("log")));
     }
 
+    /// Runs it on a disk that can be made bad.
+    pub(crate) fn run_on(&mut self, disk: &BadDisk) {
+        self.running = Some(disk.agent(&self.config, &self.folder.path().join("log")));
+    }
+
+    /// Waits until it ends by itself; the exit code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.running.take().unwrap().ended()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.running.take().unwrap().kill();
     }
@@ -129,10 +139,38 @@ impl Plant {
         Feeder::start(self.ports[source], source, count)
     }
 
+    /// Feeds readings of `entity`, each with an id of so many characters.
+    pub(crate) fn feed_heavy(
+        &self,
+        source: &str,
+        entity: &str,
+        count: u64,
+        id_chars: usize,
+    ) -> Feeder {
+        Feeder::heavy(self.ports[source], entity, count, id_chars)
+    }
+
     /// A connection of one's own, once the agent listens.
     pub(crate) fn connect(&self, source: &str) -> TcpStream {
         self.status();
         TcpStream::connect(("127.0.0.1", self.ports[source])).unwrap()
+    }
+
+    /// What the kernel says of the running agent: `/proc/PID/` and `file`.
+    pub(crate) fn kernel_says(&self, file: &str, key: &str) -> u64 {
+        let pid = self.running.as_ref().unwrap().0.id();
+        let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// A page of the agent's own HTTP, over its socket.
+    pub(crate) fn page(&self, path: &str) -> String {
+        let socket = self.folder().join("data/control.sock");
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let answer = std::io::read_to_string(stream).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
     pub(crate) fn status(&self) -> Value {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate::config::{Config, Source};
 use tidegate::core::reading::{Arrival, Reading, Refusal, Value};
-use tidegate::core::time::{IngestTime, Uptime};
+use tidegate::core::time::{IngestTime, Span, Uptime};
 use tidegate::source::{SourceMessage, spawn_reader};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{mpsc, watch};
@@ -33,7 +33,11 @@ fn run(
     runtime.block_on(async {
         let (out, mut messages) = mpsc::channel::<SourceMessage>(4);
         let (_stop, stopped) = watch::channel(false);
-        let arrival = Arrival { ingest: IngestTime::from_unix_ns(7), uptime: Uptime::from_ns(8) };
+        let arrival = Arrival {
+            ingest: IngestTime::from_unix_ns(7),
+            uptime: Uptime::from_ns(8),
+            half_round_trip: Span::ZERO,
+        };
         let handle = spawn_reader(source, stream, out, Arc::new(move || arrival), stopped);
         let (mut readings, mut refused) = (Vec::new(), Vec::new());
         while let Some(message) = messages.recv().await {
@@ -302,4 +306,26 @@ fn other_shapes_are_mapped_by_pointers_and_wrong_ones_are_refused() {
         "name: line 8: property is empty",
     ];
     assert_eq!(refused, expected);
+}
+
+#[test]
+fn names_units_and_qualities_are_changed_as_the_source_says() {
+    let text = "[gateway]\nid = 'g'\ndata_dir = '/d'\n[[uplink]]\nurl = 'mqtt://b'\n\
+         [[source]]\nname = 's'\ntype = 'stdin'\nentity = 'e'\nrename = { p = 'pressure' }\n\
+         unit = { pressure = 'kPa' }\nquality = { OK = 'good', '24' = 'bad' }\n";
+    let source = Config::parse(text, Path::new("t.toml")).unwrap().sources.remove(0);
+    let stream = r#"{"property":"p","value":1,"unit":"bar","quality":"OK"}
+{"property":"t","value":2,"unit":"C","quality":24}
+{"property":"t","value":3,"quality":"uncertain"}
+{"property":"t","value":4,"quality":"ok"}
+"#;
+    let (readings, refused) = run(&source, std::io::Cursor::new(stream));
+    let found: Vec<_> = readings
+        .iter()
+        .map(|one| (&*one.series.property, one.series.unit.as_deref(), one.quality))
+        .collect();
+    use tidegate::core::reading::Quality::{Bad, Good, Uncertain};
+    let expected = [("pressure", Some("kPa"), Good), ("t", Some("C"), Bad), ("t", None, Uncertain)];
+    assert_eq!(found, expected);
+    assert_eq!(refused[0].reason, "line 4: quality is not good, uncertain or bad");
 }

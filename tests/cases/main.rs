@@ -5,9 +5,16 @@
 mod support;
 
 mod agent;
+mod buffer;
 mod clock;
+mod files;
+mod flash;
+mod full_disk;
 mod journal;
 mod json;
+mod kills;
+mod ledger;
+mod line_protocol;
 mod ops;
 mod quarantine;
 mod restore;

@@ -58,7 +58,7 @@ async fn a_second_agent_ends_with_75_and_says_who_holds_the_directory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn o_04_an_outage_is_said_at_its_start_and_its_end() {
     let plant = Plant::start(Script::default(), "", &["in"]).await;
-    plant.wait(|log| !log.connects.is_empty()).await;
+    plant.wait_for_status("the uplink is up", |status| status["uplink"]["state"] == "up");
     plant.broker.refuse(true);
     plant.broker.close_all();
     plant.feed("in", 2_000).join();

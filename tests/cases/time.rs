@@ -13,7 +13,7 @@ use tidegate::core::reading::{Arrival, Origin, Reading, Refusal, Stamp, Value};
 use tidegate::core::skew::SourceClock;
 use tidegate::core::stamp::lane::{Lane, lane};
 use tidegate::core::stamp::{Verdict, stamp};
-use tidegate::core::time::{IngestTime, MaxError, Uptime};
+use tidegate::core::time::{IngestTime, MaxError, Span, Uptime};
 use tidegate::source::{SourceMessage, spawn_reader};
 use tokio::sync::{mpsc, watch};
 
@@ -63,7 +63,7 @@ fn good() -> ClockReading {
 
 fn arrival(ingest_ns: i64, up_ns: i64) -> Arrival {
     let uptime = Uptime::from_ns(up_ns.unsigned_abs());
-    Arrival { ingest: IngestTime::from_unix_ns(ingest_ns), uptime }
+    Arrival { ingest: IngestTime::from_unix_ns(ingest_ns), uptime, half_round_trip: Span::ZERO }
 }
 
 /// A file of lines, taken in at [`NOON_NS`] by a source with these keys and

@@ -7,7 +7,7 @@ use tidegate::core::clock::Correction;
 use tidegate::core::id::{Epoch, PublishId, Seq, SourceId};
 use tidegate::core::reading::{Entry, GapRecord, Record};
 use tidegate::core::seam::{
-    DownCause, Frontier, Lane, LinkEvent, LinkTerms, Publish, PublishBody, RetainedFrontier,
+    DownCause, Frontier, Lane, LinkEvent, LinkTerms, Meta, Publish, PublishBody, RetainedFrontier,
 };
 
 use tidegate::core::window::{LateReading, WindowResult};
@@ -52,14 +52,11 @@ impl Broker {
         Self { is_restored, ..Self::default() }
     }
 
-    /// Whether what it retains names everything that it has.
-    pub fn has_said_everything(&self) -> bool {
-        self.received.order.iter().all(|((source, epoch), seqs)| {
-            let newest = seqs.iter().max().copied().unwrap_or_default();
-            let is_said = |said: &RetainedFrontier| {
-                said.epoch.number > epoch.number || said.through_seq >= newest
-            };
-            self.retained.get(source).is_some_and(is_said)
+    /// Whether it retains a frontier that is beyond this copy.
+    pub fn will_notice(&self, copy: &Meta) -> bool {
+        self.retained.values().any(|said| {
+            let books = copy.sources.get(&said.source).filter(|_| said.epoch == copy.epoch);
+            books.is_some_and(|books| said.through_seq > books.vouched)
         })
     }
 

@@ -9,7 +9,7 @@ use tidegate::core::clock::{BootFacts, ClockFacts};
 use tidegate::core::id::BootId;
 use tidegate::core::reading::Arrival;
 use tidegate::core::seam::Now;
-use tidegate::core::time::{IngestTime, MonoTime};
+use tidegate::core::time::{IngestTime, MonoTime, Span};
 
 use crate::rng::Rng;
 
@@ -133,7 +133,7 @@ impl Machine {
         let now = self.now(now_us);
         let truth_ns = EPOCH_NS + self.at_ns;
         self.arrivals.insert((self.id().0, now.uptime().ns()), truth_ns);
-        Arrival { ingest: now.wall, uptime: now.uptime() }
+        Arrival { ingest: now.wall, uptime: now.uptime(), half_round_trip: Span::ZERO }
     }
 
     pub fn facts(&mut self, now_us: u64) -> ClockFacts {

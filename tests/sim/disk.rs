@@ -90,7 +90,14 @@ impl Disk {
             let base = one.bases.get(&record.source).copied().unwrap_or_default();
             (record.source.clone(), one.from, Seq(record.seq.0 + base.0))
         });
-        self.named.contains(&name) || older.any(|name| self.named.contains(&name))
+        let is_named = self.named.contains(&name) || older.any(|name| self.named.contains(&name));
+        // Held for so long that the exchange of its name is forgotten.
+        let is_renamed = record.epoch.number > 1;
+        let number = match record.value {
+            Value::I64(n) if is_renamed => Some(n),
+            _ => None,
+        };
+        is_named || number.is_some_and(|n| self.flushed.contains(&(record.source.clone(), n)))
     }
 
     pub fn any(&self, is_wanted: impl Fn(&Entry) -> bool) -> bool {

@@ -63,7 +63,7 @@ impl Source {
         let readings = numbers.iter().map(|n| self.reading(*n, rng, truth_ns)).collect();
         self.waiting.push_back((receipt, numbers));
         let (source, receipt) = (self.id.clone(), Some(receipt));
-        Some(Batch { source, arrival, readings, refused: Vec::new(), receipt })
+        Some(Batch { source, arrival, readings, refused: Vec::new(), advance: None, receipt })
     }
 
     pub fn receipted(&mut self, receipt: ReceiptId) -> Vec<i64> {

@@ -95,7 +95,12 @@ impl World {
     pub fn new(scenario: Scenario) -> Self {
         let mut rng = Rng::new(scenario.seed);
         let sources: Vec<Source> = (0..3)
-            .map(|i| Source::new(["press", "oven", "pump"][i], rng.between(100, 400) as i64))
+            .map(|i| {
+                let limit = rng.between(100, 400) as i64;
+                // Where the disk goes back there must be something left to number.
+                let limit = if scenario.is_restored { 5 * limit } else { limit };
+                Source::new(["press", "oven", "pump"][i], limit)
+            })
             .collect();
         let disk = Disk::default();
         let mut machine = Machine::new(&mut rng);
@@ -141,10 +146,9 @@ impl World {
         world.schedule_fault();
         world.schedule_clock_fault();
         if world.scenario.is_restored {
-            let at_us = world.rng.between(2_000_000, 30_000_000);
+            let at_us = world.rng.between(500_000, 10_000_000);
             world.after_all(at_us, Happening::Backup);
-            let later_us = world.rng.between(1_000_000, 25_000_000);
-            world.after_all(at_us + later_us, Happening::Restore);
+            world.after_all(at_us + 3_000_000, Happening::Restore);
         }
         world.after(0, Happening::Clock);
         world.turn(None);
@@ -473,8 +477,9 @@ impl World {
     /// receipted since is gone with the disk; that is no fault of it.
     fn restore(&mut self) {
         let Some(backup) = self.backup.take() else { return };
+        let Some(meta) = backup.flushed_meta() else { return };
         // The broker's word is as old as the last frontier that was said.
-        if !self.brokers.iter().all(Broker::has_said_everything) {
+        if !self.brokers.iter().all(|broker| broker.will_notice(meta)) {
             self.backup = Some(backup);
             return self.after_all(100_000, Happening::Restore);
         }

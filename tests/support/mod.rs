@@ -5,6 +5,8 @@
 pub(crate) mod broker;
 mod conversation;
 pub(crate) mod feeder;
+pub(crate) mod modbus;
+pub(crate) mod mount;
 pub(crate) mod packet;
 pub(crate) mod process;
 pub(crate) mod script;

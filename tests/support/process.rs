@@ -52,6 +52,17 @@ impl Process {
         self.0.wait().unwrap().code()
     }
 
+    /// Waits until it ends by itself; the exit code.
+    pub(crate) fn ended(mut self) -> Option<i32> {
+        let mut code = None;
+        wait("the process ends", || {
+            let status = self.0.try_wait().unwrap();
+            code = status.map(|status| status.code());
+            code.is_some()
+        });
+        code.flatten()
+    }
+
     pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

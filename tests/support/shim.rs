@@ -1,5 +1,6 @@
 //! The agent under a clock of the test's own: `tests/data/clock_shim.c`,
-//! preloaded, answers for the wall clock and for the kernel's word on it.
+//! preloaded, answers for the wall clock and for the kernel's word on it. And on a
+//! disk of its own: `tests/data/disk_shim.c`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,6 +13,32 @@ pub(crate) const SATURATED: &str = "5 64 16000000 16000000 0 0 10000 0";
 /// By chronyd with `rtcsync`: within 9,876 us.
 pub(crate) const VOUCHED: &str = "0 8193 9776 100 0 0 10000 37";
 
+/// Compiles `tests/data/NAME.c` into `folder`, to be preloaded; `None`, and said so,
+/// where there is no C compiler. Where there must be one (`TIDEGATE_REQUIRE_CC`),
+/// that is a failure.
+fn compile(folder: &Path, name: &str, test: &str) -> Option<PathBuf> {
+    let library = folder.join(format!("{name}.so"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.c"));
+    let compiler = Command::new("cc")
+        .args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .output();
+    match compiler {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            Some(library)
+        }
+        Err(error) => {
+            #[expect(clippy::disallowed_methods, reason = "CI says that a skip is a failure")]
+            let is_required = std::env::var_os("TIDEGATE_REQUIRE_CC").is_some();
+            assert!(!is_required, "a C compiler is required: cc: {error}");
+            skip(test);
+            None
+        }
+    }
+}
+
 /// The compiled shim and the file that it reads.
 pub(crate) struct FakeClock {
     library: PathBuf,
@@ -22,26 +49,8 @@ impl FakeClock {
     /// Compiles the shim into `folder`; `None`, and said so, where there is no C
     /// compiler. Where there must be one (`TIDEGATE_REQUIRE_CC`), that is a failure.
     pub(crate) fn build(folder: &Path, test: &str) -> Option<Self> {
-        let library = folder.join("clock_shim.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/clock_shim.c");
-        let compiler = Command::new("cc")
-            .args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
-            .args([&library, &source])
-            .arg("-ldl")
-            .output();
-        match compiler {
-            Ok(output) => {
-                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-                Some(Self { library, file: folder.join("clock") })
-            }
-            Err(error) => {
-                #[expect(clippy::disallowed_methods, reason = "CI says that a skip is a failure")]
-                let is_required = std::env::var_os("TIDEGATE_REQUIRE_CC").is_some();
-                assert!(!is_required, "a C compiler is required: cc: {error}");
-                skip(test);
-                None
-            }
-        }
+        let library = compile(folder, "clock_shim", test)?;
+        Some(Self { library, file: folder.join("clock") })
     }
 
     /// Sets the wall clock to the true time and so much, and the kernel's word
@@ -54,19 +63,69 @@ impl FakeClock {
 
     /// The agent under this clock; its log is appended to `log`.
     pub(crate) fn agent(&self, config: &Path, log: &Path) -> Process {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["run", "-c"])
-            .arg(config)
-            .env("LD_PRELOAD", &self.library)
-            .env("CLOCK_SHIM_FILE", &self.file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Process(child)
+        preloaded(config, log, &self.library, &[("CLOCK_SHIM_FILE", &self.file)])
     }
+}
+
+/// How the files of a bad disk behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ailment {
+    None,
+    /// A sync does not come back.
+    Hang,
+    /// Every change is refused.
+    ReadOnly,
+    /// Every change fails.
+    Error,
+}
+
+/// A disk that can be made bad while the agent runs.
+pub(crate) struct BadDisk {
+    library: PathBuf,
+    file: PathBuf,
+    below: PathBuf,
+}
+
+impl BadDisk {
+    /// For the files below `below`; `None`, and said so, without a C compiler.
+    pub(crate) fn build(folder: &Path, below: &Path, test: &str) -> Option<Self> {
+        let library = compile(folder, "disk_shim", test)?;
+        Some(Self { library, file: folder.join("disk"), below: below.to_owned() })
+    }
+
+    /// From now on.
+    pub(crate) fn set(&self, ailment: Ailment) {
+        let word = match ailment {
+            Ailment::None => "",
+            Ailment::Hang => "hang",
+            Ailment::ReadOnly => "EROFS",
+            Ailment::Error => "EIO",
+        };
+        let beside = self.file.with_extension("new");
+        std::fs::write(&beside, word).unwrap();
+        std::fs::rename(&beside, &self.file).unwrap();
+    }
+
+    /// The agent on this disk; its log is appended to `log`.
+    pub(crate) fn agent(&self, config: &Path, log: &Path) -> Process {
+        let facts = [("DISK_SHIM_FILE", &*self.file), ("DISK_SHIM_BELOW", &*self.below)];
+        preloaded(config, log, &self.library, &facts)
+    }
+}
+
+fn preloaded(config: &Path, log: &Path, library: &Path, facts: &[(&str, &Path)]) -> Process {
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["run", "-c"])
+        .arg(config)
+        .env("LD_PRELOAD", library)
+        .envs(facts.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    Process(child)
 }
 
 #[expect(clippy::print_stdout, reason = "a skip is said, not silent")]

@@ -5,16 +5,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rumqttc::v5::mqttbytes::QoS;
-use rumqttc::v5::mqttbytes::v5::{Packet, SubscribeReasonCode};
-use rumqttc::v5::{AsyncClient, Event, EventLoop, MqttOptions};
+use rumqttc::v5::MqttOptions;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::cli::audit::received::Received;
+use crate::cli::subscription::Subscription;
 use crate::exit::{Exit, Failure};
 
-const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(5);
 const PACKET_BYTES_MAX: u32 = 1024 * 1024;
 
 /// A running subscriber; gone when dropped.
@@ -22,7 +19,6 @@ const PACKET_BYTES_MAX: u32 = 1024 * 1024;
 pub(super) struct Subscriber {
     received: Arc<Mutex<Received>>,
     listening: JoinHandle<()>,
-    _client: AsyncClient,
 }
 
 impl Subscriber {
@@ -30,19 +26,18 @@ impl Subscriber {
     /// returns is noted.
     ///
     /// # Errors
-    /// The broker does not grant QoS 1 within five seconds.
+    /// The broker does not grant it.
     pub(super) async fn start(broker: SocketAddr) -> Result<Self, Failure> {
         let mut options =
             MqttOptions::new("demo-subscriber", broker.ip().to_string(), broker.port());
         options.set_keep_alive(Duration::from_secs(30)).set_max_packet_size(Some(PACKET_BYTES_MAX));
-        let (client, mut events) = AsyncClient::new(options, 16);
-        let is_subscribed = timeout(SUBSCRIBED_WITHIN, subscribe(&client, &mut events)).await;
-        if !is_subscribed.unwrap_or(false) {
-            return Err(Failure::new(Exit::Io, "the demo's broker does not take a subscription"));
-        }
+        let subscription = Subscription::open(options, "tidegate/#").await;
+        let subscription = subscription.map_err(|reason| {
+            Failure::new(Exit::Io, format_args!("the demo's broker: {reason}"))
+        })?;
         let received = Arc::new(Mutex::new(Received::default()));
-        let listening = tokio::spawn(listen(events, Arc::clone(&received)));
-        Ok(Self { received, listening, _client: client })
+        let listening = tokio::spawn(listen(subscription, Arc::clone(&received)));
+        Ok(Self { received, listening })
     }
 
     /// What came so far.
@@ -64,28 +59,10 @@ impl Drop for Subscriber {
     }
 }
 
-async fn subscribe(client: &AsyncClient, events: &mut EventLoop) -> bool {
-    if client.subscribe("tidegate/#", QoS::AtLeastOnce).await.is_err() {
-        return false;
-    }
-    loop {
-        match events.poll().await {
-            Ok(Event::Incoming(Packet::SubAck(answer))) => {
-                let granted = SubscribeReasonCode::Success(QoS::AtLeastOnce);
-                return answer.return_codes == [granted];
-            }
-            Ok(_) => {}
-            Err(_) => return false,
-        }
-    }
-}
-
-async fn listen(mut events: EventLoop, received: Arc<Mutex<Received>>) {
-    while let Ok(event) = events.poll().await {
-        if let Event::Incoming(Packet::Publish(message)) = event {
-            let topic = String::from_utf8_lossy(&message.topic);
-            let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
-            received.take(&topic, &message.payload);
-        }
+async fn listen(mut subscription: Subscription, received: Arc<Mutex<Received>>) {
+    while let Ok(message) = subscription.next().await {
+        let topic = String::from_utf8_lossy(&message.topic);
+        let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
+        received.take(&topic, &message.payload);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::report::SHOWN_MAX;
-use crate::config::{Config, Pointer, SourceMap, TimeUnit};
+use crate::config::{Config, Format, Pointer, SourceMap, TimeUnit};
 use crate::core::clock::{ClockSettings, ClockSource, ClockState};
 use crate::core::id::{BootId, Offset, Seq, SourceId};
 use crate::core::limits::LINE_BYTES_MAX;
@@ -20,6 +20,7 @@ use crate::core::window::{Input, Number, Sample, WindowSpec, glob};
 use crate::exit::{Exit, Failure};
 use crate::shell::lock;
 use crate::source::lines::{Line, LineSplitter};
+use crate::source::parse::Parser;
 use crate::source::parse::json::JsonParser;
 use crate::source::parse::time::parse_text;
 use crate::store::{StoreError, inspect};
@@ -192,11 +193,15 @@ impl<'a> Loader<'a> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let own = self.config.sources.iter().find(|source| source.name == stem);
         let mut parser = match own {
-            Some(source) => JsonParser::new(source),
-            None => JsonParser::with_map(SourceMap::default()),
+            Some(source) => Parser::new(source, source.format),
+            None => Parser::Json(Box::new(JsonParser::with_map(SourceMap::default()))),
         };
         let source = (SourceId::new(&stem), own.is_none());
-        let mut splitter = LineSplitter::new(own.map_or(LINE_BYTES_MAX, |source| source.max_line));
+        let line_max = own.map_or(LINE_BYTES_MAX, |source| source.max_line);
+        let mut splitter = match own.map(|source| source.format) {
+            Some(Format::Influx) => LineSplitter::points(line_max),
+            Some(Format::Json) | None => LineSplitter::new(line_max),
+        };
         let mut is_ended = false;
         loop {
             while let Some((number, line)) = splitter.next_line() {
@@ -234,7 +239,7 @@ impl<'a> Loader<'a> {
     fn line(
         &mut self,
         text: &str,
-        parser: &mut JsonParser,
+        parser: &mut Parser,
         (source, is_anonymous): &(SourceId, bool),
     ) -> Result<(), String> {
         if text.contains("\"gateway\"")

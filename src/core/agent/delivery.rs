@@ -120,8 +120,8 @@ impl Agent {
         effects: &mut Vec<Effect>,
     ) {
         self.uplinks[at].ack_rate.add(now.mono, entries.len() as u64);
-        for (offset, entry) in entries {
-            self.settle(now, at, *offset, entry);
+        for run in entries.chunk_by(|(_, one), (_, next)| is_followed_by(one, next)) {
+            self.settle(now, at, run);
         }
         let uplink = &mut self.uplinks[at];
         let Some(drain) = &mut uplink.drain else { return };
@@ -133,19 +133,29 @@ impl Agent {
         }
     }
 
-    /// An uplink is done with the entry. Once all are, its number is.
-    fn settle(&mut self, now: &Now, at: usize, offset: Offset, entry: &Entry) {
+    /// An uplink is done with a run of entries, numbered one after the other if they
+    /// have numbers. Once all uplinks are, their numbers are.
+    fn settle(&mut self, now: &Now, at: usize, run: &[(Offset, Entry)]) {
         self.unsaved_since.get_or_insert(now.mono);
-        let is_everywhere = self.uplinks.len() == 1 || self.is_done_everywhere(offset);
-        if let Some(numbered) = entry.numbered() {
-            let name = (numbered.source, numbered.epoch);
-            self.books.acknowledge_at(at, name, numbered.seq);
-            if is_everywhere {
-                self.books.acknowledge(numbered.source, numbered.epoch, numbered.seq);
+        let is_only = self.uplinks.len() == 1;
+        let ends = [run.first(), run.last()].map(|end| end.and_then(|(_, entry)| entry.numbered()));
+        if let [Some(first), Some(last)] = ends {
+            let (name, numbers) = ((first.source, first.epoch), (first.seq, last.seq));
+            self.books.acknowledge_at(at, name, numbers);
+            if is_only {
+                self.books.acknowledge(name, numbers);
             }
         }
-        if is_everywhere {
-            self.is_through(offset, entry);
+        for (offset, entry) in run {
+            if is_only {
+                self.is_through(*offset, entry);
+            } else if self.is_done_everywhere(*offset) {
+                if let Some(numbered) = entry.numbered() {
+                    let (name, seq) = ((numbered.source, numbered.epoch), numbered.seq);
+                    self.books.acknowledge(name, (seq, seq));
+                }
+                self.is_through(*offset, entry);
+            }
         }
     }
 
@@ -250,7 +260,7 @@ impl Agent {
                     let publish = Publish { id, lane, body };
                     self.uplinks[at].command(LinkCommand::Publish(publish), effects);
                 }
-                Some(Taken::Stays(offset, entry)) => self.settle(now, at, offset, &entry),
+                Some(Taken::Stays(offset, entry)) => self.settle(now, at, &[(offset, *entry)]),
                 Some(Taken::Kills(offset, entry)) => {
                     let why = "the connection ended whenever it was the only one on its way";
                     self.set_aside(now, (at, offset, &entry), why, effects);
@@ -280,5 +290,16 @@ impl Agent {
         }
         // Only readings go together: this is one entry.
         entries.pop().map_or(PublishBody::Batch(Vec::new()), |(_, entry)| PublishBody::Entry(entry))
+    }
+}
+
+/// Whether both have numbers of one source and numbering, one after the other.
+fn is_followed_by(one: &Entry, next: &Entry) -> bool {
+    match (one.numbered(), next.numbered()) {
+        (Some(one), Some(next)) => {
+            let is_of_one = (one.source, one.epoch) == (next.source, next.epoch);
+            is_of_one && one.seq.next() == next.seq
+        }
+        _ => false,
     }
 }

@@ -9,7 +9,32 @@ impl Agent {
         if self.frontier_deadline_of(at).is_none_or(|due| due > now.mono) {
             return;
         }
-        for source in self.frontiers_due(at, now.mono) {
+        let due = self.frontiers_due(at, now.mono);
+        self.say_frontiers(now, at, due, effects);
+    }
+
+    /// Before the last word: what has changed since it was said, whenever that
+    /// was. What this gateway has handed over is known exactly while it is down.
+    pub(super) fn publish_last_frontiers(
+        &mut self,
+        now: &Now,
+        at: usize,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.vouching.is_vouched() && self.uplinks[at].is_settling() {
+            let changed = self.frontier_times(at).map(|(source, _)| source.clone()).collect();
+            self.say_frontiers(now, at, changed, effects);
+        }
+    }
+
+    fn say_frontiers(
+        &mut self,
+        now: &Now,
+        at: usize,
+        sources: Vec<SourceId>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for source in sources {
             if !self.uplinks[at].forward.has_slot() {
                 return;
             }

@@ -23,10 +23,12 @@ struct Tally {
 
 impl Agent {
     pub(super) fn take_in(&mut self, now: &Now, batch: Batch, effects: &mut Vec<Effect>) {
-        if self.buffer.admission() == Admission::Refuse {
+        let is_full = self.buffer.admission() == Admission::Refuse;
+        if is_full || !self.positions.lets_in(&batch) {
             return self.turn_away(batch, effects);
         }
-        let Batch { source, arrival, readings, refused, receipt } = batch;
+        let Batch { source, arrival, readings, refused, advance, receipt } = batch;
+        let goes_on = advance.is_some();
         let settings = self.source_settings(&source);
         let (clock, clock_flags) = self.clock.reading_at(&arrival, now);
         let mut tally = Tally::default();
@@ -46,6 +48,7 @@ impl Agent {
                 effects.push(Effect::Notice(Notice::DeviceClockStep { source, delta }));
             }
             match stamped.verdict {
+                Verdict::Stamp(_) if goes_on && self.positions.has_next(&source) => {}
                 Verdict::Stamp(mut stamp) => {
                     if !is_by_device(&stamp) {
                         stamp.flags = stamp.flags.with(clock_flags);
@@ -61,6 +64,9 @@ impl Agent {
         self.books.account(&source).duplicates += tally.duplicates;
         self.note(&source, now.mono, &tally, effects);
         self.quarantine(now, &source, refusals, effects);
+        if let Some(advance) = advance {
+            self.positions.advance(&source, advance.to);
+        }
         // With the next commit, also for repeats: what they repeat may be in it, or
         // in the one on its way.
         if let Some(receipt) = receipt {
@@ -69,7 +75,8 @@ impl Agent {
     }
 
     fn turn_away(&mut self, batch: Batch, effects: &mut Vec<Effect>) {
-        let count = batch.readings.len() as u64;
+        // What a source keeps a place in is not lost by that: it comes again.
+        let count = if batch.advance.is_some() { 0 } else { batch.readings.len() as u64 };
         self.books.account(&batch.source).refused_full += count;
         self.refused_since_full += count;
         if let Some(receipt) = batch.receipt {
@@ -200,6 +207,7 @@ impl Agent {
         meta.retimed = all_offsets(&self.windows.retimed);
         let is_live = |source: &SourceId, epoch| self.buffer.holds(source, epoch);
         self.books.fill(&mut meta, is_live);
+        self.fill_positions(&mut meta);
         let own = self.uplinks.iter().enumerate().filter_map(|(at, uplink)| {
             let handed = self.books.handed_at(at, is_live)?;
             let done = uplink.forward.done();
@@ -210,7 +218,7 @@ impl Agent {
         for (source, books) in &mut meta.sources {
             books.vouched = self.vouching.vouched(source, books.tail);
         }
-        self.vouching.renumberings.forget_below(frontier);
+        self.vouching.renumberings.forget_below(self.start);
         meta.renumberings = self.vouching.renumberings.clone();
         meta
     }
@@ -223,7 +231,7 @@ impl Agent {
         self.books.committed(&done.commit.meta);
         self.timing.committed(&done.commit.meta);
         self.vouching.committed(id);
-        let entries = &*self.renamed(entries);
+        // On site things keep the names that the journal has.
         self.show(done.commit.first, entries, effects);
         if let Some(checkpoint) = self.windows.committed(id) {
             let bytes = Arc::new(checkpoint.encode());
@@ -236,6 +244,7 @@ impl Agent {
             self.ages.grew(self.durable.0, earliest);
         }
         self.ages.done_below(self.frontier_offset().0);
+        let entries = &*self.renamed(entries);
         for uplink in self.uplinks.iter_mut().filter(|uplink| uplink.connection.is_up()) {
             uplink.forward.offer(done.commit.first, entries);
         }

@@ -134,6 +134,12 @@ impl Uplink {
         self.stop.get_or_insert(Stop::Settling);
     }
 
+    /// Whether it is stopping, has nothing in flight and has not had its last word.
+    pub(super) fn is_settling(&self) -> bool {
+        let is_idle = self.connection.is_up() && self.forward.inflight() == 0;
+        self.stop == Some(Stop::Settling) && is_idle
+    }
+
     /// Whether nothing more will happen.
     pub(super) fn is_stopped(&self) -> bool {
         self.connection.is_stopped()

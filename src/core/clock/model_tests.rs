@@ -1,7 +1,7 @@
 use super::*;
 use crate::core::clock::kernel::KernelClock;
 use crate::core::reading::{Arrival, Flags};
-use crate::core::time::MonoTime;
+use crate::core::time::{MonoTime, Span};
 
 const UTC_NS: i64 = 1_796_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -70,7 +70,11 @@ fn what_came_before_a_step_belongs_to_the_clock_before_it() {
     model.sample(facts(9_776), &look(10, 0));
     let now = look(12, 86_400_000_000_000);
     model.look(&now);
-    let arrival = |look: Now| Arrival { ingest: look.wall, uptime: look.uptime() };
+    let arrival = |look: Now| Arrival {
+        ingest: look.wall,
+        uptime: look.uptime(),
+        half_round_trip: Span::ZERO,
+    };
     let (reading, flags) = model.reading_at(&arrival(look(11, 0)), &now);
     assert_eq!((reading.state, flags), (ClockState::Synchronized, Flags::STEP_NEAR));
     assert_eq!(reading.timebase, TimebaseId(1));
@@ -118,7 +122,12 @@ fn a_leap_second_is_no_step_and_readings_beside_it_say_so() {
     let mut model = model(&at(-60, 0));
     model.sample(pending(1), &at(-2, 0));
     let flags = |model: &ClockModel, now: Now| {
-        model.reading_at(&Arrival { ingest: now.wall, uptime: now.uptime() }, &now).1
+        model
+            .reading_at(
+                &Arrival { ingest: now.wall, uptime: now.uptime(), half_round_trip: Span::ZERO },
+                &now,
+            )
+            .1
     };
     assert_eq!(flags(&model, at(-2, 0)), Flags::NONE);
     assert_eq!(flags(&model, at(-1, 0)), Flags::LEAP);

@@ -96,25 +96,30 @@ impl Seal {
 }
 
 fn retime(stamp: &mut Stamp, timeline: &Timeline) {
+    // The way of a reading to the gateway: the usual one for substituted stamps,
+    // half the round trip for what was asked for. That half is known no better
+    // than to itself.
+    let latency = stamp.event_time - stamp.ingest_time.as_event_time();
+    let is_gateways = stamp.origin == Origin::Gateway;
+    let own_ns = if is_gateways { latency.ns().unsigned_abs() } else { 0 };
     let first = FirstStamp {
         up: stamp.uptime,
         wall_ns: stamp.ingest_time.unix_ns(),
         state: stamp.state,
-        error_ns: stamp.max_error.map(MaxError::ns),
+        error_ns: stamp.max_error.map(|error| error.ns().saturating_sub(own_ns)),
     };
     let (retimed, origin, source, state) = timeline.retime(&first);
+    let error = retimed.error_ns.map(|ns| MaxError::from_ns(ns.saturating_add(own_ns)));
     stamp.flags = stamp.flags.with(retimed.flags);
     if !retimed.is_restamped {
         // Even a stamp that stays may turn out worse than it claimed.
-        stamp.max_error = retimed.error_ns.map(MaxError::from_ns);
+        stamp.max_error = error;
         return;
     }
-    // The usual way of a reading to the gateway, for substituted stamps.
-    let latency = stamp.event_time - stamp.ingest_time.as_event_time();
-    if stamp.origin == Origin::Gateway {
+    if is_gateways {
         stamp.first_event_time = Some(stamp.event_time);
         stamp.origin = origin;
-        stamp.max_error = retimed.error_ns.map(MaxError::from_ns);
+        stamp.max_error = error;
     } else {
         // How long the device's reading was under way is not known.
         stamp.max_error = None;
@@ -126,8 +131,37 @@ fn retime(stamp: &mut Stamp, timeline: &Timeline) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ClockReading;
     use super::super::timeline::Anchor;
     use super::*;
+    use crate::core::id::BootId;
+    use crate::core::reading::Arrival;
+    use crate::core::settings::SourceSettings;
+    use crate::core::skew::SourceClock;
+    use crate::core::stamp::{self, Verdict};
+    use crate::core::time::{IngestTime, Span, Uptime};
+
+    #[test]
+    fn what_was_asked_for_keeps_half_its_round_trip_when_it_is_restamped() {
+        let boot = BootId::default();
+        let clock = ClockReading::unsynchronized(IngestTime::from_unix_ns(7_000), boot);
+        let arrival = Arrival {
+            ingest: IngestTime::from_unix_ns(7_000),
+            uptime: Uptime::from_ns(15),
+            half_round_trip: Span::from_ns(300),
+        };
+        let settings = SourceSettings::DEFAULT;
+        let stamped = stamp::stamp(&settings, &clock, &arrival, None, &mut SourceClock::default());
+        let Verdict::Stamp(mut stamp) = stamped.verdict else { panic!("{stamped:?}") };
+        assert_eq!((stamp.event_time.unix_ns(), stamp.max_error), (6_700, None));
+        let anchor = |up, utc_ns| Anchor { up: Uptime::from_ns(up), utc_ns, error_ns: 5 };
+        let anchors = vec![anchor(10, 1_000_000), anchor(20, 1_000_010)];
+        retime(&mut stamp, &Timeline::Anchored(Anchored { anchors, ..Anchored::default() }));
+        assert_eq!(stamp.event_time.unix_ns(), 1_000_005 - 300);
+        assert_eq!(stamp.origin, Origin::Restamped);
+        let error_ns = stamp.max_error.map_or(0, MaxError::ns);
+        assert!((305..330).contains(&error_ns), "{error_ns}");
+    }
 
     #[test]
     fn a_time_beyond_the_last_anchor_is_not_called_synchronized() {

@@ -1,7 +1,7 @@
 //! What is on its way: publishes without PUBACK, and what was on its way when
 //! connections were lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::core::id::{Offset, PublishId, SourceId};
 use crate::core::reading::Entry;
@@ -44,7 +44,9 @@ struct Losses {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flights {
     by_id: BTreeMap<PublishId, Flight>,
-    offsets: BTreeSet<Offset>,
+    /// Where entries are: half-open stretches of offsets, by their first.
+    stretches: BTreeMap<Offset, Offset>,
+    entry_count: usize,
     backfill: usize,
     losses: BTreeMap<Offset, Losses>,
     last_id: PublishId,
@@ -57,6 +59,11 @@ pub(super) struct Flights {
 impl Flights {
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// Entries in all of them.
+    pub(super) fn entry_count(&self) -> usize {
+        self.entry_count
     }
 
     /// Those of the backfill.
@@ -74,11 +81,12 @@ impl Flights {
     }
 
     pub(super) fn has(&self, offset: Offset) -> bool {
-        self.offsets.contains(&offset)
+        let before = self.stretches.range(..=offset).next_back();
+        before.is_some_and(|(_, end)| offset < *end)
     }
 
     pub(super) fn has_below(&self, offset: Offset) -> bool {
-        self.offsets.range(..offset).next().is_some()
+        self.stretches.first_key_value().is_some_and(|(first, _)| *first < offset)
     }
 
     pub(super) fn has_source(&self, source: &SourceId) -> bool {
@@ -92,7 +100,8 @@ impl Flights {
 
     pub(super) fn launch(&mut self, flight: Flight) -> PublishId {
         self.last_id = PublishId(self.last_id.0 + 1);
-        self.offsets.extend(flight.entries.iter().map(|(offset, _)| *offset));
+        self.stretches.extend(stretches(&flight.entries));
+        self.entry_count += flight.entries.len();
         self.backfill += usize::from(flight.lane == Lane::Backfill && !flight.is_control());
         self.by_id.insert(self.last_id, flight);
         self.last_id
@@ -113,9 +122,10 @@ impl Flights {
     /// It is on its way no more.
     pub(super) fn land(&mut self, id: PublishId) -> Option<Flight> {
         let flight = self.by_id.remove(&id)?;
-        for (offset, _) in &flight.entries {
-            self.offsets.remove(offset);
+        for (first, _) in stretches(&flight.entries) {
+            self.stretches.remove(&first);
         }
+        self.entry_count -= flight.entries.len();
         self.backfill -= usize::from(flight.lane == Lane::Backfill && !flight.is_control());
         self.suspect = self.suspect.filter(|suspect| *suspect != id);
         Some(flight)
@@ -137,7 +147,8 @@ impl Flights {
         let (suspect, has_puback) = (self.suspect.take(), self.has_puback);
         self.has_puback = false;
         self.backfill = 0;
-        self.offsets.clear();
+        self.stretches.clear();
+        self.entry_count = 0;
         let lost = std::mem::take(&mut self.by_id);
         if !is_blamed || lost.values().all(Flight::is_control) {
             return;
@@ -169,4 +180,10 @@ impl Flights {
             self.losses.retain(|offset, _| !(first..end).contains(offset));
         }
     }
+}
+
+/// Ascending offsets as half-open stretches without holes.
+pub(super) fn stretches(entries: &[(Offset, Entry)]) -> impl Iterator<Item = (Offset, Offset)> {
+    let runs = entries.chunk_by(|(one, _), (next, _)| one.plus(1) == *next);
+    runs.filter_map(|run| Some((run.first()?.0, run.last()?.0.plus(1))))
 }

@@ -363,3 +363,20 @@ fn no_deadline_stays_behind_where_what_waited_is_held() {
     assert_eq!(rig.take(at(120)).len(), 0);
     assert_eq!(rig.forward.next_deadline(), Some(at(5_070)), "that of the held source alone");
 }
+
+#[test]
+fn large_batches_in_flight_are_bounded_by_their_readings() {
+    let batching = Batching { readings_max: 2_000, bytes_max: 1 << 20, reading_bytes: 100 };
+    let mut rig = Rig::new(ForwardSettings { batching, ..ForwardSettings::DEFAULT });
+    rig.commit_many("a", 30_000);
+    rig.up();
+    let readings = |taken: &[(PublishId, bool, Vec<u64>)]| -> usize {
+        taken.iter().map(|(_, _, offsets)| offsets.len()).sum()
+    };
+    let is_at_bound = |count| (INFLIGHT_ENTRIES_MAX..INFLIGHT_ENTRIES_MAX + 2_000).contains(&count);
+    let taken = rig.take(at(0));
+    assert!(is_at_bound(readings(&taken)), "{}", readings(&taken));
+    rig.ack(taken[0].0, at(1));
+    let more = rig.take(at(1));
+    assert!(is_at_bound(readings(&taken[1..]) + readings(&more)));
+}

@@ -31,7 +31,9 @@ use self::hold::Holds;
 use self::lane::{Join, Lane as Cursor};
 use self::share::Share;
 use super::id::{Offset, PublishId, SourceId, UplinkId};
-use super::limits::{ACKED_RANGES_MAX, BACKFILL_MIN, FETCH_BYTES_MAX, FETCH_ENTRIES_MAX};
+use super::limits::{
+    ACKED_RANGES_MAX, BACKFILL_MIN, FETCH_BYTES_MAX, FETCH_ENTRIES_MAX, INFLIGHT_ENTRIES_MAX,
+};
 use super::rangeset::RangeSet;
 use super::reading::Entry;
 use super::seam::{Fetch, Fetched, Lane, Purpose};
@@ -212,7 +214,8 @@ impl Forward {
 
     /// Room for one more publish.
     pub fn has_slot(&self) -> bool {
-        self.flights.len() < self.slots() && !self.flights.is_reserved()
+        let is_free = self.flights.len() < self.slots() && !self.flights.is_reserved();
+        is_free && self.flights.entry_count() < INFLIGHT_ENTRIES_MAX
     }
 
     /// A frontier or status goes out.

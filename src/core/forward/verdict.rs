@@ -1,6 +1,7 @@
 //! What a PUBACK means.
 
 use super::Forward;
+use super::flight::stretches;
 use crate::core::id::{Offset, PublishId, SourceId};
 use crate::core::limits::INVALID_TRIES_MAX;
 use crate::core::reading::Entry;
@@ -112,10 +113,4 @@ impl Forward {
         self.finish(offset, offset.plus(1));
         Verdict::SetAside { offset, entry: entry.into() }
     }
-}
-
-/// Ascending offsets as half-open stretches without holes.
-fn stretches(entries: &[(Offset, Entry)]) -> impl Iterator<Item = (Offset, Offset)> {
-    let runs = entries.chunk_by(|(one, _), (next, _)| one.plus(1) == *next);
-    runs.filter_map(|run| Some((run.first()?.0, run.last()?.0.plus(1))))
 }

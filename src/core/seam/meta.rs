@@ -28,6 +28,8 @@ pub struct Meta {
     /// By name, how far each uplink is where there are several: what is said
     /// above is then what all of them have.
     pub uplinks: BTreeMap<Arc<str>, UplinkMeta>,
+    /// Where each source is that goes on from there.
+    pub positions: BTreeMap<SourceId, Position>,
     /// Gap records that the broker has not acknowledged, with their offsets.
     pub gaps: Vec<(Offset, GapRecord)>,
     /// Names that were exchanged because another copy of this disk may have used
@@ -56,6 +58,16 @@ pub struct UplinkMeta {
     pub done: Vec<(Offset, Offset)>,
     /// As [`Meta::handed`].
     pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
+}
+
+/// Where a source is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// In the source's own words.
+    pub at: Arc<[u8]>,
+    /// Its newest reading when it was there. The journal may hold more: a crash in
+    /// the middle of a large commit can leave readings of it without their meta.
+    pub tail: Seq,
 }
 
 /// What outlives a boot about its clock.

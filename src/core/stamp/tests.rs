@@ -27,7 +27,7 @@ fn clock(state: ClockState) -> ClockReading {
 
 fn arrival_at(ingest_ns: i64, up_ns: u64) -> Arrival {
     let uptime = crate::core::time::Uptime::from_ns(up_ns);
-    Arrival { ingest: IngestTime::from_unix_ns(ingest_ns), uptime }
+    Arrival { ingest: IngestTime::from_unix_ns(ingest_ns), uptime, half_round_trip: Span::ZERO }
 }
 
 fn device(at_ns: i64, flags: Flags) -> Option<DeviceTime> {
@@ -252,6 +252,19 @@ fn local_times_that_a_source_does_not_take_go_to_the_quarantine_with_their_reaso
     let time = device(gap_ns, Flags::NO_OFFSET);
     let taken = stamp_of(alone(&gateway, ClockState::Synchronized, time));
     assert_eq!((taken.event_time.unix_ns(), taken.origin), (NOW_NS, Origin::Gateway));
+}
+
+#[test]
+fn what_was_asked_for_happened_half_a_round_trip_ago_give_or_take_as_much() {
+    let half_round_trip = Span::from_millis(200);
+    let arrival = Arrival { half_round_trip, ..arrival_at(NOW_NS, 5) };
+    let good = clock(ClockState::Synchronized);
+    let mut source_clock = SourceClock::default();
+    let taken = stamp(&SourceSettings::DEFAULT, &good, &arrival, None, &mut source_clock);
+    let taken = stamp_of(taken.verdict);
+    assert_eq!(taken.event_time.unix_ns(), NOW_NS - 200_000_000);
+    assert_eq!(taken.ingest_time.unix_ns(), NOW_NS);
+    assert_eq!(taken.max_error, Some(MaxError::from_ns(1_200_000_000)));
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //! the stack.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,9 +21,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::series::Interner;
-use super::{Fault, time};
-use crate::config::{Pointer, Source, SourceMap, TimeUnit};
-use crate::core::limits::{NAME_BYTES_MAX, NESTING_MAX, SOURCE_BATCH_MAX};
+use super::{Fault, check_name, time};
+use crate::config::{Format, Pointer, Source, SourceMap, TimeUnit};
+use crate::core::limits::{NESTING_MAX, SOURCE_BATCH_MAX};
 use crate::core::reading::{DeviceTime, Quality, Reading, Value};
 
 /// Turns lines of one source into readings.
@@ -31,6 +32,7 @@ pub struct JsonParser {
     map: SourceMap,
     unit: TimeUnit,
     entity: Option<String>,
+    qualities: BTreeMap<String, Quality>,
     interner: Interner,
 }
 
@@ -51,14 +53,22 @@ impl JsonParser {
         Self {
             map: source.map.clone(),
             unit: source.time_unit,
-            entity: source.entity.clone(),
-            interner: Interner::default(),
+            // Written for the other format it is a template of that.
+            entity: source.entity.clone().filter(|_| source.format == Format::Json),
+            qualities: source.conversions.quality.clone(),
+            interner: Interner::new(&source.conversions),
         }
     }
 
     /// For lines of no configured source; times that are numbers by magnitude.
     pub fn with_map(map: SourceMap) -> Self {
-        Self { map, unit: TimeUnit::Auto, entity: None, interner: Interner::default() }
+        Self {
+            map,
+            unit: TimeUnit::Auto,
+            entity: None,
+            qualities: BTreeMap::new(),
+            interner: Interner::default(),
+        }
     }
 
     /// Appends the readings of one line to `readings`: at least one, at most
@@ -90,7 +100,7 @@ impl JsonParser {
         let common = Common {
             entity: entity.ok_or_else(|| Fault::new("no_entity", "the line names no entity"))?,
             unit: text(find(&top, &map.unit)?, "unit")?,
-            quality: quality(find(&top, &map.quality)?)?,
+            quality: quality(find(&top, &map.quality)?, &self.qualities)?,
             device_time: self.device_time(find(&top, &map.time)?)?,
             id: text_or_integer(find(&top, &map.id)?, "id")?.map(|id| Arc::from(id.as_ref())),
         };
@@ -166,14 +176,6 @@ fn within(fault: Fault, name: &str) -> Fault {
     Fault::new(fault.kind, format!("in {shown:?}: {}", fault.what))
 }
 
-fn check_name(name: &str, what: &str) -> Result<(), Fault> {
-    if name.len() <= NAME_BYTES_MAX {
-        return Ok(());
-    }
-    let what = format!("{what} has {} bytes; at most {NAME_BYTES_MAX}", name.len());
-    Err(Fault::new("name", what))
-}
-
 /// Follows a pointer; `None` where it leads nowhere or to `null`.
 fn find<'a>(top: &Members<'a>, pointer: &Pointer) -> Result<Option<&'a RawValue>, Fault> {
     let Some((first, rest)) = pointer.names().split_first() else { return Ok(None) };
@@ -229,8 +231,15 @@ fn text_or_integer<'a>(
     }
 }
 
-fn quality(raw: Option<&RawValue>) -> Result<Quality, Fault> {
-    match text(raw, "quality")?.as_deref() {
+/// `known` are the source's own words, and may be numbers.
+fn quality(raw: Option<&RawValue>, known: &BTreeMap<String, Quality>) -> Result<Quality, Fault> {
+    let written =
+        if known.is_empty() { text(raw, "quality") } else { text_or_integer(raw, "quality") };
+    let written = written?;
+    if let Some(quality) = written.as_deref().and_then(|word| known.get(word)) {
+        return Ok(*quality);
+    }
+    match written.as_deref() {
         None | Some("good") => Ok(Quality::Good),
         Some("uncertain") => Ok(Quality::Uncertain),
         Some("bad") => Ok(Quality::Bad),

@@ -1,8 +1,9 @@
 //! Interning of series: a thousand readings of one share one allocation.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::config::Conversions;
 use crate::core::reading::Series;
 
 /// Series that one source keeps interned. Beyond, all are forgotten and learnt
@@ -14,10 +15,18 @@ const INTERNED_MAX: usize = 16 * 1024;
 pub(super) struct Interner {
     known: HashMap<Box<[u8]>, Arc<Series>>,
     key: Vec<u8>,
+    rename: BTreeMap<String, String>,
+    unit: BTreeMap<String, String>,
 }
 
 impl Interner {
-    /// The shared series of these names.
+    /// For the names of a source that changes some.
+    pub(super) fn new(conversions: &Conversions) -> Self {
+        let Conversions { rename, unit, quality: _ } = conversions;
+        Self { rename: rename.clone(), unit: unit.clone(), ..Self::default() }
+    }
+
+    /// The shared series of these names, as the source changes them.
     pub(super) fn series(
         &mut self,
         entity: &str,
@@ -38,6 +47,8 @@ impl Interner {
         if self.known.len() >= INTERNED_MAX {
             self.known.clear();
         }
+        let property = self.rename.get(property).map_or(property, String::as_str);
+        let unit = self.unit.get(property).map(String::as_str).or(unit);
         let series = Arc::new(Series {
             entity: entity.into(),
             property: property.into(),

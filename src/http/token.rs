@@ -1,0 +1,118 @@
+//! The token that requests must bear where others than this machine can reach
+//! the API.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+
+/// Shorter ones can be guessed.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// A secret; it shows itself to nobody.
+#[derive(Clone)]
+pub struct Token(Arc<[u8]>);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    /// From a file that only its owner can read: at least 16 printable characters,
+    /// and a line end.
+    ///
+    /// # Errors
+    /// What is wrong with the file, for people, with its path.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let wrong = |what: String| format!("{}: {what}", path.display());
+        let cannot = |error: io::Error| wrong(format!("cannot be read: {error}"));
+        let mode = std::fs::metadata(path).map_err(cannot)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let what = format!("others than its owner have access (mode {mode:04o})");
+            return Err(wrong(format!("{what}; chmod 600 it and renew the token")));
+        }
+        let text = std::fs::read_to_string(path).map_err(cannot)?;
+        let token = text.trim_ascii_end();
+        if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let what = "holds no token: one line of at least 16 printable characters";
+            return Err(wrong(format!("{what}; write one with: openssl rand -hex 32")));
+        }
+        Ok(Self(token.as_bytes().into()))
+    }
+
+    /// Whether this is the token. Takes the same time wherever the two differ.
+    fn is(&self, given: &[u8]) -> bool {
+        let differences = self
+            .0
+            .iter()
+            .zip(given)
+            .fold(0, |found, (ours, theirs)| std::hint::black_box(found | (ours ^ theirs)));
+        self.0.len() == given.len() && differences == 0
+    }
+
+    /// The same routes, for requests that bear the token. Whether the agent is
+    /// alive and ready, everybody may know.
+    pub fn guard(self, router: Router) -> Router {
+        router.layer(middleware::from_fn_with_state(self, ask))
+    }
+}
+
+async fn ask(State(token): State<Token>, request: Request, next: Next) -> Response {
+    let is_open = matches!(request.uri().path(), "/healthz" | "/readyz");
+    let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
+    let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
+    let is_known = given.is_some_and(|(scheme, given)| {
+        scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(given.trim_ascii())
+    });
+    if is_open || is_known {
+        return next.run(request).await;
+    }
+    let said =
+        "this needs the header \"Authorization: Bearer TOKEN\" with the token of http.token_file\n";
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], said).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, mode: u32) -> Result<Token, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        Token::read(&path).map_err(|said| said.replace(&path.display().to_string(), "F"))
+    }
+
+    #[test]
+    fn a_token_is_right_to_the_last_byte() {
+        let token = read("0123456789abcdef\n", 0o600).unwrap();
+        assert!(token.is(b"0123456789abcdef"));
+        for wrong in ["", "0123456789abcdeF", "0123456789abcde", "0123456789abcdef0"] {
+            assert!(!token.is(wrong.as_bytes()), "{wrong}");
+        }
+        assert_eq!(format!("{token:?}"), "Token");
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_file_is_said() {
+        let others = "others than its owner have access";
+        let expected = format!("F: {others} (mode 0640); chmod 600 it and renew the token");
+        assert_eq!(read("0123456789abcdef", 0o640).unwrap_err(), expected);
+        let expected = "F: holds no token: one line of at least 16 printable characters; \
+                        write one with: openssl rand -hex 32";
+        for text in ["", "short", "0123456789 bcdef", "0123456789abcde\u{e9}"] {
+            assert_eq!(read(text, 0o400).unwrap_err(), expected);
+        }
+        let said = Token::read(Path::new("/nowhere/token")).unwrap_err();
+        assert!(said.starts_with("/nowhere/token: cannot be read: "), "{said}");
+    }
+}

@@ -1,0 +1,154 @@
+//! What is worth saying of a register.
+//!
+//! A value is said when it moved by more than the deadband. That there is none is
+//! said when that begins, when the reason changes, and then once a minute: a
+//! device that is off for a night is no flood, and nobody takes silence for
+//! health.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::codec::Decoded;
+use crate::config::modbus::Register;
+use crate::core::reading::{Quality, Reading, Series, Value};
+use crate::core::time::Uptime;
+
+/// Between two readings that say the same trouble of one register.
+const REPEAT: Duration = Duration::from_secs(60);
+
+/// One register, and what was said of it last.
+#[derive(Debug)]
+pub(super) struct Told {
+    series: Arc<Series>,
+    deadband: f64,
+    /// The last value that was said, since there is one.
+    last: Option<f64>,
+    /// What is wrong, and when that was said.
+    trouble: Option<(String, Uptime)>,
+}
+
+impl Told {
+    /// Of a register of the source with this entity.
+    pub(super) fn new(register: &Register, entity: Option<&str>) -> Self {
+        let entity = register.entity.as_deref().or(entity).unwrap_or_default();
+        let series = Series {
+            entity: entity.into(),
+            property: register.property.as_str().into(),
+            unit: register.unit.as_deref().map(Box::from),
+        };
+        let deadband = register.deadband;
+        Self { series: Arc::new(series), deadband, last: None, trouble: None }
+    }
+
+    /// What is wrong with it.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_ref().map(|(what, _)| what.as_str())
+    }
+
+    /// The reading that says what was read, if it is to be said.
+    pub(super) fn say(&mut self, decoded: Decoded, now: Uptime) -> Option<Reading> {
+        let Decoded { value, quality, detail } = decoded;
+        if quality == Quality::Good {
+            self.trouble = None;
+            let number = number(&value);
+            if let (Some(last), Some(number)) = (self.last, number)
+                && self.deadband > 0.0
+                && (number - last).abs() <= self.deadband
+            {
+                return None;
+            }
+            self.last = number;
+            return Some(self.reading(value, quality, None));
+        }
+        self.last = None;
+        let what = detail.unwrap_or_default();
+        let is_known = self.trouble.as_ref().is_some_and(|(known, said)| {
+            *known == what && u128::from(now.since_ns(*said)) < REPEAT.as_nanos()
+        });
+        if is_known {
+            return None;
+        }
+        self.trouble = Some((what.clone(), now));
+        Some(self.reading(value, quality, Some(what.into())))
+    }
+
+    fn reading(&self, value: Value, quality: Quality, detail: Option<Arc<str>>) -> Reading {
+        Reading {
+            series: Arc::clone(&self.series),
+            value,
+            quality,
+            quality_detail: detail,
+            device_time: None,
+            id: None,
+        }
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::F64(number) => Some(*number),
+        Value::I64(number) => Some(*number as f64),
+        Value::U64(number) => Some(*number as f64),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::modbus::{RegisterKind, Table};
+
+    fn told(deadband: f64) -> Told {
+        let plain = Register::plain(Table::Input, 0, RegisterKind::U16);
+        Told::new(&Register { deadband, property: "p".to_owned(), ..plain }, Some("e"))
+    }
+
+    fn good(number: i64) -> Decoded {
+        Decoded { value: Value::I64(number), quality: Quality::Good, detail: None }
+    }
+
+    fn second(s: u64) -> Uptime {
+        Uptime::from_ns(s * 1_000_000_000)
+    }
+
+    #[test]
+    fn within_the_deadband_nothing_is_said_and_creeping_is_seen() {
+        let mut told = told(2.0);
+        let said: Vec<i64> = [10, 12, 11, 8, 7, 9, 10]
+            .into_iter()
+            .filter(|number| told.say(good(*number), second(0)).is_some())
+            .collect();
+        assert_eq!(said, [10, 7, 10]);
+    }
+
+    #[test]
+    fn without_a_deadband_the_same_value_is_said_again() {
+        let mut told = told(0.0);
+        assert!(told.say(good(10), second(0)).is_some());
+        assert!(told.say(good(10), second(1)).is_some());
+    }
+
+    #[test]
+    fn trouble_is_said_when_it_begins_changes_and_once_a_minute() {
+        let mut told = told(5.0);
+        let mut bad = |what: &str, s| told.say(Decoded::bad(what.to_owned()), second(s));
+        let first = bad("gone", 0).unwrap();
+        assert_eq!(first.quality, Quality::Bad);
+        assert_eq!(first.quality_detail.as_deref(), Some("gone"));
+        assert!(matches!(first.value, Value::F64(number) if number.is_nan()));
+        assert_eq!(bad("gone", 59), None);
+        assert!(bad("gone", 60).is_some());
+        assert_eq!(bad("gone", 61), None);
+        assert!(bad("busy", 62).is_some());
+        assert_eq!(told.trouble(), Some("busy"));
+    }
+
+    #[test]
+    fn the_first_value_after_trouble_is_always_said() {
+        let mut told = told(5.0);
+        assert!(told.say(good(10), second(0)).is_some());
+        assert!(told.say(Decoded::bad("gone".to_owned()), second(1)).is_some());
+        assert!(told.say(good(10), second(2)).is_some());
+        assert_eq!(told.trouble(), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! What the agent writes to disk, by the kernel's count.
+
+use crate::agent::Plant;
+use crate::support::process::wait;
+use crate::support::script::Script;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_agent_writes_nothing() {
+    let plant = Plant::start(Script::default(), "", &["in"]).await;
+    plant.feed("in", 100).join();
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    let written = || plant.kernel_says("io", "write_bytes");
+    // The last acknowledgements go into a commit a second later at most.
+    let mut last = (0, 0.0);
+    wait("it has settled", || {
+        let uptime_s = plant.status()["uptime_s"].as_f64().unwrap();
+        if written() != last.0 {
+            last = (written(), uptime_s);
+        }
+        uptime_s > last.1 + 2.0
+    });
+    let before = (written(), plant.kernel_says("io", "syscw"));
+    let from = plant.status()["uptime_s"].as_f64().unwrap();
+    // Sixty commit intervals, and three of the once-a-second kind.
+    plant.wait_for_status("it goes on", |status| status["uptime_s"].as_f64().unwrap() > from + 3.0);
+    assert_eq!(written(), before.0);
+    let status = plant.status();
+    assert_eq!(status["journal"]["disk_written_bytes"], before.0);
+    let per_reading = status["journal"]["disk_bytes_per_reading"].as_f64().unwrap();
+    assert!((per_reading - before.0 as f64 / 100.0).abs() < 0.01, "{per_reading}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_readings_a_second_cost_at_most_two_syncs_a_second() {
+    let mut plant = Plant::new(Script::default(), "", &[]).await;
+    plant.rewrite("commit_interval = \"50ms\"\n", "");
+    plant.configure("[[source]]\nname = \"sim\"\ntype = \"simulate\"\nrate = 10.0");
+    plant.run();
+    plant.wait_for_status("fifty readings", |status| {
+        status["sources"][0]["accepted"].as_u64().unwrap() >= 50
+    });
+    let metrics = plant.page("/metrics");
+    let count =
+        metrics.lines().find_map(|line| line.strip_prefix("tidegate_commit_seconds_count "));
+    let commits: f64 = count.unwrap().parse().unwrap();
+    let uptime_s = plant.status()["uptime_s"].as_f64().unwrap();
+    assert!(commits <= 2.0 * uptime_s + 2.0, "{commits} commits in {uptime_s} s");
+    assert!(metrics.contains("tidegate_disk_written_bytes_total"), "{metrics}");
+}

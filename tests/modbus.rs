@@ -1,0 +1,17 @@
+//! Modbus devices against scripted peers, to the byte.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+#[path = "modbus/agent.rs"]
+mod agent;
+#[path = "modbus/counterpart.rs"]
+mod counterpart;
+#[path = "modbus/faults.rs"]
+mod faults;
+#[path = "modbus/reading.rs"]
+mod reading;
+#[path = "modbus/rig.rs"]
+mod rig;
+#[path = "modbus/serial.rs"]
+mod serial;

@@ -1,0 +1,116 @@
+//! A serial line, by way of a pseudo-terminal.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::rig::{bad, good, start_all};
+use super::support::modbus::{Asked, rtu};
+
+/// The device's end of a line, the path of ours, and our end held open: while
+/// nobody has it open, the device could not even wait.
+fn line() -> (OwnedFd, String, OwnedFd) {
+    let device = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&device).unwrap();
+    unlockpt(&device).unwrap();
+    let mut modes = tcgetattr(&device).unwrap();
+    modes.make_raw();
+    tcsetattr(&device, OptionalActions::Now, &modes).unwrap();
+    let path = ptsname(&device, Vec::new()).unwrap().into_string().unwrap();
+    let held = ioctl_tiocgptpeer(&device, OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    (device, path, held)
+}
+
+/// Answers on a line as a script says, until the test ends.
+fn serve(
+    device: OwnedFd,
+    script: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + 'static,
+) -> Arc<Mutex<Vec<Asked>>> {
+    let all: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    let asked = Arc::clone(&all);
+    tokio::spawn(async move {
+        let mut device = File::from_std(std::fs::File::from(device));
+        let mut request = [0; 8];
+        while device.read_exact(&mut request).await.is_ok() {
+            let word = |at: usize| u16::from_be_bytes([request[at], request[at + 1]]);
+            let one = Asked {
+                number: asked.lock().unwrap().len() + 1,
+                id: 0,
+                unit: request[0],
+                function: request[1],
+                address: word(2),
+                count: word(4),
+            };
+            asked.lock().unwrap().push(one);
+            for bytes in script(&one) {
+                device.write_all(&bytes).await.unwrap();
+                device.flush().await.unwrap();
+            }
+        }
+    });
+    all
+}
+
+fn keys(path: &str, unit: u8, timeout: &str) -> String {
+    format!(
+        "serial = '{path}'\nbaud = 115200\nparity = 'none'\nunit_id = {unit}\npoll = '20ms'\n\
+         timeout = '{timeout}'\nregisters = [ {{ property = 'p', table = 'input', address = 7, type = 'u16' }} ]"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn devices_of_one_line_take_turns_and_a_dead_one_costs_its_own_time() {
+    let (device, path, _held) = line();
+    let asked = serve(device, |asked| match asked.unit {
+        3 => Vec::new(),
+        unit => vec![rtu(unit, &[4, 2, 0, unit])],
+    });
+    let mut rigs =
+        start_all(&[keys(&path, 1, "20s"), keys(&path, 2, "20s"), keys(&path, 3, "100ms")]);
+    for _ in 0..5 {
+        assert_eq!(rigs[0].said().await, [good("p", 1)]);
+        assert_eq!(rigs[1].said().await, [good("p", 2)]);
+    }
+    assert_eq!(rigs[2].said().await, [bad("p", "unit 3 does not answer within 100ms")]);
+    assert!(asked.lock().unwrap().iter().all(|asked| (asked.function, asked.count) == (4, 1)));
+    for rig in rigs {
+        rig.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_late_on_a_line_is_nobodys() {
+    let (device, path, _held) = line();
+    let asked = serve(device, |asked| {
+        let right = rtu(asked.unit, &[4, 2, 0, asked.unit]);
+        match (asked.unit, asked.number) {
+            // Its answer comes when another is asked.
+            (1, 1) => Vec::new(),
+            (2, _) => vec![rtu(1, &[4, 2, 9, 9]), right],
+            // The answer, and once more: the second is for nobody.
+            _ => vec![[right.clone(), right].concat()],
+        }
+    });
+    let mut first = start_all(&[keys(&path, 1, "500ms")]).remove(0);
+    assert_eq!(first.said().await, [bad("p", "unit 1 does not answer within 500ms")]);
+    let mut second = start_all(&[keys(&path, 2, "20s")]).remove(0);
+    for _ in 0..5 {
+        assert_eq!(second.said().await, [good("p", 2)]);
+        assert_eq!(first.said().await, [good("p", 1)]);
+    }
+    assert!(asked.lock().unwrap().len() >= 11);
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_not_there_is_said_with_its_path() {
+    let mut rig = start_all(&[keys("/nowhere/ttyUSB0", 1, "1s")]).remove(0);
+    let why = "/nowhere/ttyUSB0: No such file or directory (os error 2)";
+    assert_eq!(rig.said().await, [bad("p", why)]);
+    rig.stop().await;
+}
