@@ -95,9 +95,6 @@ impl Talk {
                 self.shared.note(|log| log.unsubscribes += 1);
                 self.out.extend(packet::unsuback(self.level, pkid, filters));
             }
-            Packet::Unsubscribe { pkid, filters } => {
-                self.out.extend(packet::unsuback(self.level, pkid, filters));
-            }
             Packet::PingReq => {
                 self.shared.note(|log| log.pings += 1);
                 if self.script.answers_pings {

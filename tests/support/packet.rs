@@ -263,15 +263,3 @@ pub(crate) fn disconnect(reason: u8) -> Vec<u8> {
 
 /// PINGRESP.
 pub(crate) const PINGRESP: [u8; 2] = [0xd0, 0];
-
-/// UNSUBACK: success for every filter, where the level has codes for it.
-pub(crate) fn unsuback(level: u8, pkid: u16, filters: usize) -> Vec<u8> {
-    let [high, low] = pkid.to_be_bytes();
-    if level < 5 {
-        return vec![0xb0, 2, high, low];
-    }
-    let length = u8::try_from(3 + filters).expect("few filters");
-    let mut bytes = vec![0xb0, length, high, low, 0];
-    bytes.resize(5 + filters, 0);
-    bytes
-}
