@@ -8,6 +8,8 @@ mod support;
 mod acknowledgement;
 #[path = "link/connection.rs"]
 mod connection;
+#[path = "link/frontiers.rs"]
+mod frontiers;
 #[path = "link/harness.rs"]
 mod harness;
 #[path = "link/limits.rs"]

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::error::Failure;
 use super::message::Message;
@@ -18,6 +19,18 @@ use crate::wire::{json, topic};
 const COMMANDS_MAX: usize = 256;
 /// For a broker to say which delivery frontiers it retains.
 const FRONTIERS_WITHIN: Duration = Duration::from_secs(2);
+/// Bytes of a packet besides the readings of a batch: topic, properties, and the
+/// frame of the payload, at their usual longest. A longer one is found out when
+/// it is sent, and the batch halved.
+const BESIDES_READINGS: u64 = 512;
+/// Connections in a row that may end over that question: a broker that closes
+/// the socket on a SUBSCRIBE it does not allow must not keep the uplink down.
+const ASKED_IN_VAIN_MAX: u32 = 3;
+/// A connection that the other side ends earlier was cut short. So many in a row
+/// are said to be: some brokers close the older one of two clients with one id
+/// without a word.
+const CUT_SHORT_WITHIN: Duration = Duration::from_secs(60);
+const CUT_SHORT_MAX: u32 = 3;
 /// For what is queued, DISCONNECT, and the broker to close.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -28,12 +41,34 @@ pub(super) async fn run(
     events: Events,
     draw: fn() -> u64,
 ) {
+    let (mut asked_in_vain, mut cuts) = (0, 0);
     while let Some(command) = commands.recv().await {
         // A publish that comes here was meant for the connection before, and a
         // disconnect has had its answer: the `Down` that crossed it.
         let LinkCommand::Connect { asks_frontiers } = command else { continue };
+        let asks_frontiers = asks_frontiers && asked_in_vain < ASKED_IN_VAIN_MAX;
         let way = Way { settings: &settings, events: &events, asks_frontiers };
-        let Failure { reason, cause } = connection(way, &mut commands).await;
+        let Ended { failure, died_asking, is_cut_short } = connection(way, &mut commands).await;
+        let Failure { mut reason, cause } = failure;
+        cuts = if is_cut_short { cuts + 1 } else { 0 };
+        if cuts >= CUT_SHORT_MAX {
+            let client_id = &settings.client_id;
+            reason += &format!(
+                "; the last {cuts} connections ended so soon after the broker took them: does another \
+                 client use the client id {client_id:?}?"
+            );
+        }
+        if asks_frontiers {
+            asked_in_vain = if died_asking { asked_in_vain + 1 } else { 0 };
+        }
+        if died_asking && asked_in_vain == ASKED_IN_VAIN_MAX {
+            tracing::warn!(
+                reason,
+                "the broker ends the connection when it is asked which delivery frontiers it \
+                 retains; from now on it is not asked, and a disk put back to an older copy goes \
+                 unnoticed: allow this client to subscribe to its own frontier topics"
+            );
+        }
         if events.send(LinkEvent::Down { reason, cause, draw: draw() }).await.is_err() {
             return;
         }
@@ -41,10 +76,10 @@ pub(super) async fn run(
 }
 
 /// One connection from beginning to end.
-async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) -> Failure {
+async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) -> Ended {
     let secrets = match way.settings.login.read().await {
         Ok(secrets) => secrets,
-        Err(failure) => return failure,
+        Err(failure) => return Ended { failure, died_asking: false, is_cut_short: false },
     };
     let (client, mut connection) = rumqtt::open(way.settings, secrets);
     let mut session = Session::new(way, client);
@@ -58,7 +93,21 @@ async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) ->
             break;
         }
     }
-    session.obituary(failure)
+    let died_asking = session.is_asking() && failure.cause == DownCause::Network;
+    let failure = session.obituary(failure);
+    let is_young = session.up_at.is_some_and(|up_at| up_at.elapsed() < CUT_SHORT_WITHIN);
+    let is_cut_short = is_young && failure.cause == DownCause::Network;
+    Ended { failure, died_asking, is_cut_short }
+}
+
+/// How a connection ended.
+struct Ended {
+    failure: Failure,
+    /// The network or the broker ended it between the question for frontiers and
+    /// its answer.
+    died_asking: bool,
+    /// It was up, and not for long.
+    is_cut_short: bool,
 }
 
 /// What a connection is made with.
@@ -84,6 +133,8 @@ struct Session<'a> {
     asking: Option<Asking>,
     /// The broker's terms, once it has accepted us.
     terms: Option<Terms>,
+    /// When it was told that the connection is up.
+    up_at: Option<Instant>,
     /// Handed to rumqttc and not yet sent, in order.
     queued: VecDeque<PublishId>,
     /// Sent, by packet identifier.
@@ -103,6 +154,7 @@ impl<'a> Session<'a> {
             events: way.events,
             asking: way.asks_frontiers.then(Asking::default),
             terms: None,
+            up_at: None,
             queued: VecDeque::new(),
             in_flight: HashMap::new(),
             collided: None,
@@ -216,8 +268,9 @@ impl<'a> Session<'a> {
                 Ok(())
             }
             Step::Puback { pkid, code } => self.puback(pkid, code).await,
-            Step::Subscribed { is_taken: true } if self.is_asking() => {
-                // Its answer comes after all that is retained.
+            Step::Subscribed { is_taken: true } => {
+                // Its answer comes after all that is retained. Too late or not: our
+                // own words need not come back to us.
                 self.client.unsubscribe(topic::frontier_filter(&self.settings.gateway));
                 Ok(())
             }
@@ -247,9 +300,14 @@ impl<'a> Session<'a> {
 
     /// Tells that the connection is up, with what was asked before.
     async fn is_up(&mut self) -> Result<(), Failure> {
-        let Some(Terms { receive_max, session_present, .. }) = self.terms else { return Ok(()) };
+        let Some(terms) = self.terms else { return Ok(()) };
+        self.up_at = Some(Instant::now());
+        let Terms { receive_max, session_present, packet_max, .. } = terms;
+        let payload_max =
+            packet_max.map(|packet_max| u64::from(packet_max).saturating_sub(BESIDES_READINGS));
         let frontiers = self.asking.take().unwrap_or_default().frontiers;
-        self.tell(LinkEvent::Up(LinkTerms { receive_max, session_present, frontiers })).await
+        let terms = LinkTerms { receive_max, payload_max, session_present, frontiers };
+        self.tell(LinkEvent::Up(terms)).await
     }
 
     async fn connected(&mut self, terms: Terms) -> Result<(), Failure> {

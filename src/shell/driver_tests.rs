@@ -184,6 +184,7 @@ async fn with_a_broker_everything_is_acknowledged_and_it_hears_a_last_word() {
     assert_eq!(rig.command().await, LinkCommand::Connect { asks_frontiers: true });
     let up = LinkEvent::Up(LinkTerms {
         receive_max: 100,
+        payload_max: None,
         session_present: false,
         frontiers: Vec::new(),
     });

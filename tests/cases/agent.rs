@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -174,6 +175,33 @@ impl Plant {
 
     pub(crate) fn status(&self) -> Value {
         process::status(&self.config)
+    }
+
+    /// The broker closes every connection and takes no new one; returns when the
+    /// agent knows.
+    pub(crate) fn cut_off(&self) {
+        self.broker.refuse(true);
+        self.wait_for_status("the uplink is down", |status| {
+            // Again, for one that was just being taken.
+            self.broker.close_all();
+            let log = self.broker.log();
+            status["uplink"]["state"] == "down" && log.closed.len() == log.accepted
+        });
+    }
+
+    /// What the agent serves at this path on its socket.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let mut stream = UnixStream::connect(self.folder().join("data/control.sock")).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let answer = std::io::read_to_string(stream).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.0 200"), "{answer}");
+        body.to_owned()
+    }
+
+    /// The process id of the running agent.
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.as_ref().unwrap().0.id()
     }
 
     /// Waits until the status is as wanted.

@@ -136,6 +136,7 @@ async fn every_connection_begins_afresh() {
         link.command(CONNECT);
         let up = LinkEvent::Up(LinkTerms {
             receive_max: u16::MAX,
+            payload_max: None,
             session_present: true,
             frontiers: Vec::new(),
         });

@@ -221,3 +221,20 @@ async fn a_host_name_is_looked_up() {
     link.connect().await;
     link.disconnect().await;
 }
+
+#[tokio::test]
+async fn connections_that_never_last_are_said_to_be_a_case_of_two_with_one_client_id() {
+    for protocol in BOTH {
+        let script = Script { close_at: Some(1), ..Script::default() };
+        let broker = ScriptedBroker::start(script).await;
+        let mut link = Link::spawn(settings(broker.port(), protocol));
+        let mut reasons = Vec::new();
+        for _ in 0..3 {
+            link.connect().await;
+            link.publish(1);
+            reasons.push(link.expect_down(DownCause::Network).await);
+        }
+        let is_named = |reason: &String| reason.contains("the client id \"tidegate-gw-07\"");
+        assert_eq!(reasons.iter().map(is_named).collect::<Vec<_>>(), [false, false, true]);
+    }
+}

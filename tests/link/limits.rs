@@ -9,17 +9,21 @@ use crate::support::broker::ScriptedBroker;
 use crate::support::script::Script;
 
 #[tokio::test]
-async fn receive_maximum_is_reported() {
-    for (protocol, receive_maximum, expected) in [
-        (Protocol::V5, Some(7), 7),
-        (Protocol::V5, None, u16::MAX),
-        (Protocol::V311, None, u16::MAX),
+async fn receive_maximum_and_maximum_packet_size_are_reported() {
+    let tight = (Some(7), Some(20_000));
+    for (protocol, (receive_maximum, max_packet_size), (receive_max, payload_max)) in [
+        (Protocol::V5, tight, (7, Some(19_488))),
+        (Protocol::V5, (None, Some(100)), (u16::MAX, Some(0))),
+        (Protocol::V5, (None, None), (u16::MAX, None)),
+        (Protocol::V311, (None, None), (u16::MAX, None)),
     ] {
-        let broker = ScriptedBroker::start(Script { receive_maximum, ..Script::default() }).await;
+        let script = Script { receive_maximum, max_packet_size, ..Script::default() };
+        let broker = ScriptedBroker::start(script).await;
         let mut link = Link::spawn(settings(broker.port(), protocol));
         link.command(CONNECT);
         let up = LinkEvent::Up(LinkTerms {
-            receive_max: expected,
+            receive_max,
+            payload_max,
             session_present: false,
             frontiers: Vec::new(),
         });

@@ -73,6 +73,7 @@ impl Broker {
             rng.between(100, 50_000),
             LinkEvent::Up(LinkTerms {
                 receive_max,
+                payload_max: None,
                 session_present: rng.chance(50),
                 frontiers: if asks_frontiers {
                     self.retained.values().cloned().collect()

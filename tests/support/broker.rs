@@ -27,7 +27,11 @@ pub(crate) struct Log {
     pub(crate) publishes: Vec<SeenPublish>,
     /// Connection and packet id of each PUBACK sent for a publish.
     pub(crate) pubacks: Vec<(usize, u16)>,
+    /// Most publishes that a connection had without PUBACK at one time.
+    pub(crate) unacknowledged_max: usize,
     pub(crate) pings: usize,
+    pub(crate) subscribes: usize,
+    pub(crate) unsubscribes: usize,
     /// Connection and reason of each DISCONNECT.
     pub(crate) disconnects: Vec<(usize, u8)>,
     /// Connections that have ended.

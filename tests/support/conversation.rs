@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 use super::broker::{SeenConnect, SeenPublish, Shared};
 use super::packet::{self, Connect, Packet, Publish};
-use super::script::{Acks, Script};
+use super::script::{Acks, Script, Subscriptions};
 
 /// The conversation on one connection.
 pub(super) struct Talk {
@@ -16,8 +18,13 @@ pub(super) struct Talk {
     shared: Arc<Shared>,
     level: u8,
     publishes: usize,
+    unacknowledged: usize,
     /// Publishes whose PUBACK is held back.
     held: VecDeque<u16>,
+    /// Publishes whose PUBACK has a time.
+    paced: VecDeque<(Instant, u16)>,
+    /// A SUBSCRIBE that is answered later.
+    unanswered: Option<(u16, usize)>,
     out: Vec<u8>,
     is_over: bool,
 }
@@ -30,7 +37,10 @@ impl Talk {
             shared,
             level: 0,
             publishes: 0,
+            unacknowledged: 0,
             held: VecDeque::new(),
+            paced: VecDeque::new(),
+            unanswered: None,
             out: Vec::new(),
             is_over: false,
         }
@@ -38,15 +48,24 @@ impl Talk {
 
     pub(super) async fn run(mut self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut bytes = Vec::with_capacity(64 * 1024);
+        let mut heard = Instant::now();
         loop {
-            match stream.read_buf(&mut bytes).await {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {}
+            let due = self.paced.front().map(|(due, _)| *due);
+            let silence_max = self.script.silence_max.unwrap_or(Duration::MAX);
+            tokio::select! {
+                read = stream.read_buf(&mut bytes) => match read {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => heard = Instant::now(),
+                },
+                () = until(due) => {}
+                () = tokio::time::sleep(silence_max.saturating_sub(heard.elapsed())) => return,
             }
-            if self.script.deaf_after.is_some_and(|count| self.publishes >= count) {
+            self.acknowledge_what_is_due();
+            if self.is_deaf() {
                 std::future::pending::<()>().await;
             }
             while !self.is_over
+                && !self.is_deaf()
                 && let Some(packet) = packet::take(&mut bytes, self.level)
             {
                 self.hear(packet);
@@ -60,14 +79,20 @@ impl Talk {
         }
     }
 
+    fn is_deaf(&self) -> bool {
+        self.script.deaf_after.is_some_and(|count| self.publishes >= count)
+    }
+
     fn hear(&mut self, packet: Packet) {
         match packet {
             Packet::Connect(connect) => self.connect(connect),
             Packet::Publish(publish) => self.publish(publish),
             Packet::Subscribe { pkid, filters } => {
-                self.out.extend(packet::suback(self.level, pkid, filters));
+                self.shared.note(|log| log.subscribes += 1);
+                self.subscribe(pkid, filters);
             }
             Packet::Unsubscribe { pkid, filters } => {
+                self.shared.note(|log| log.unsubscribes += 1);
                 self.out.extend(packet::unsuback(self.level, pkid, filters));
             }
             Packet::PingReq => {
@@ -111,6 +136,26 @@ impl Talk {
         self.end_at(0);
     }
 
+    fn subscribe(&mut self, pkid: u16, filters: usize) {
+        match self.script.subscriptions {
+            Subscriptions::Taken => self.grant(pkid, filters),
+            Subscriptions::TakenLate => self.unanswered = Some((pkid, filters)),
+            Subscriptions::Refused => {
+                let code = if self.level == 5 { 0x87 } else { 0x80 };
+                self.out.extend(packet::suback(self.level, pkid, filters, code));
+            }
+            Subscriptions::Ignored => {}
+            Subscriptions::Fatal => self.is_over = true,
+        }
+    }
+
+    fn grant(&mut self, pkid: u16, filters: usize) {
+        self.out.extend(packet::suback(self.level, pkid, filters, 0));
+        for (topic, payload) in &self.script.retained {
+            self.out.extend(packet::retained(self.level, topic, payload));
+        }
+    }
+
     fn connack_properties(&self) -> Vec<u8> {
         let mut properties = Vec::new();
         let mut put = |id: u8, value: &[u8]| {
@@ -139,6 +184,7 @@ impl Talk {
         self.publishes += 1;
         let (pkid, qos) = (publish.pkid, publish.qos);
         let topic = publish.topic.clone();
+        let is_too_long = self.script.close_over.is_some_and(|limit| publish.payload.len() > limit);
         let seen = SeenPublish {
             connection: self.connection,
             topic: publish.topic,
@@ -151,8 +197,16 @@ impl Talk {
             content_type: publish.content_type,
             packet_bytes: publish.packet_bytes,
         };
-        self.shared.note(|log| log.publishes.push(seen));
-        if self.script.close_at == Some(self.publishes) {
+        self.unacknowledged += usize::from(qos > 0);
+        let unacknowledged = self.unacknowledged;
+        self.shared.note(|log| {
+            log.publishes.push(seen);
+            log.unacknowledged_max = log.unacknowledged_max.max(unacknowledged);
+        });
+        if let Some((pkid, filters)) = self.unanswered.take() {
+            self.grant(pkid, filters);
+        }
+        if is_too_long || self.script.close_at == Some(self.publishes) {
             self.is_over = true;
             return;
         }
@@ -191,6 +245,13 @@ impl Talk {
                     self.puback(oldest, 0);
                 }
             }
+            Acks::Paced { latency, per_second } => {
+                let pause = Duration::from_secs(1) / per_second;
+                let earliest = Instant::now() + latency;
+                let due =
+                    self.paced.back().map_or(earliest, |(last, _)| earliest.max(*last + pause));
+                self.paced.push_back((due, pkid));
+            }
             Acks::Reversed(count) => {
                 self.held.push_back(pkid);
                 if self.held.len() == count {
@@ -210,9 +271,26 @@ impl Talk {
         }
     }
 
+    fn acknowledge_what_is_due(&mut self) {
+        while let Some((due, pkid)) = self.paced.front().copied()
+            && due <= Instant::now()
+        {
+            self.paced.pop_front();
+            self.puback(pkid, 0);
+        }
+    }
+
     fn puback(&mut self, pkid: u16, code: u8) {
         self.out.extend(packet::puback(self.level, pkid, code));
+        self.unacknowledged = self.unacknowledged.saturating_sub(1);
         let connection = self.connection;
         self.shared.note(|log| log.pubacks.push((connection, pkid)));
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }

@@ -222,14 +222,36 @@ pub(crate) fn puback(level: u8, pkid: u16, code: u8) -> Vec<u8> {
     if level == 5 && code != 0 { vec![0x40, 3, high, low, code] } else { vec![0x40, 2, high, low] }
 }
 
-/// SUBACK that grants QoS 1 to every filter.
-pub(crate) fn suback(level: u8, pkid: u16, filters: usize) -> Vec<u8> {
+/// SUBACK with this code for every filter: the QoS granted, or a failure.
+pub(crate) fn suback(level: u8, pkid: u16, filters: usize, code: u8) -> Vec<u8> {
     let mut body = pkid.to_be_bytes().to_vec();
     if level == 5 {
         body.push(0);
     }
-    body.extend(std::iter::repeat_n(1, filters));
+    body.extend(std::iter::repeat_n(code, filters));
     let mut packet = vec![0x90, u8::try_from(body.len()).unwrap()];
+    packet.extend(body);
+    packet
+}
+
+/// UNSUBACK: success for every filter.
+pub(crate) fn unsuback(level: u8, pkid: u16, filters: usize) -> Vec<u8> {
+    let mut packet = suback(level, pkid, if level == 5 { filters } else { 0 }, 0);
+    packet[0] = 0xb0;
+    packet
+}
+
+/// A retained message, QoS 0.
+pub(crate) fn retained(level: u8, topic: &str, payload: &[u8]) -> Vec<u8> {
+    let mut body = u16::try_from(topic.len()).unwrap().to_be_bytes().to_vec();
+    body.extend(topic.as_bytes());
+    if level == 5 {
+        body.push(0);
+    }
+    body.extend(payload);
+    let length = body.len();
+    assert!(length < 16_384, "two bytes of length");
+    let mut packet = vec![0x31, (length % 128) as u8 | 0x80, (length / 128) as u8];
     packet.extend(body);
     packet
 }
@@ -241,15 +263,3 @@ pub(crate) fn disconnect(reason: u8) -> Vec<u8> {
 
 /// PINGRESP.
 pub(crate) const PINGRESP: [u8; 2] = [0xd0, 0];
-
-/// UNSUBACK: success for every filter, where the level has codes for it.
-pub(crate) fn unsuback(level: u8, pkid: u16, filters: usize) -> Vec<u8> {
-    let [high, low] = pkid.to_be_bytes();
-    if level < 5 {
-        return vec![0xb0, 2, high, low];
-    }
-    let length = u8::try_from(3 + filters).expect("few filters");
-    let mut bytes = vec![0xb0, length, high, low, 0];
-    bytes.resize(5 + filters, 0);
-    bytes
-}

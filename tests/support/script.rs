@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How one connection is treated.
 #[derive(Clone, Debug)]
@@ -27,8 +28,15 @@ pub(crate) struct Script {
     /// CONNACK) and closes. MQTT 5.
     pub(crate) disconnect_at: Option<(usize, u8)>,
     pub(crate) answers_pings: bool,
+    /// Closes when nothing was heard for so long.
+    pub(crate) silence_max: Option<Duration>,
     /// Reads nothing more after so many publishes, and leaves the socket open.
     pub(crate) deaf_after: Option<usize>,
+    /// Closes the socket, without a word, at a payload of more bytes than this.
+    pub(crate) close_over: Option<usize>,
+    pub(crate) subscriptions: Subscriptions,
+    /// Topics and payloads that are retained here, whatever was subscribed to.
+    pub(crate) retained: Vec<(String, Vec<u8>)>,
 }
 
 impl Default for Script {
@@ -48,9 +56,28 @@ impl Default for Script {
             close_at: None,
             disconnect_at: None,
             answers_pings: true,
+            silence_max: None,
             deaf_after: None,
+            close_over: None,
+            subscriptions: Subscriptions::Taken,
+            retained: Vec::new(),
         }
     }
+}
+
+/// What becomes of SUBSCRIBE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subscriptions {
+    /// SUBACK, then what is retained.
+    Taken,
+    /// The same, but only after the first publish of the client.
+    TakenLate,
+    /// SUBACK with a failure code.
+    Refused,
+    /// No answer.
+    Ignored,
+    /// The socket is closed without a word.
+    Fatal,
 }
 
 /// Which PUBACKs are sent.
@@ -65,6 +92,11 @@ pub(crate) enum Acks {
     ByTopic(Arc<dyn Fn(&str) -> u8 + Send + Sync>),
     /// Each waits until so many later publishes have come.
     Delayed(usize),
+    /// Each after this time, and no more than so many a second.
+    Paced {
+        latency: Duration,
+        per_second: u32,
+    },
     /// In groups of so many, the last first.
     Reversed(usize),
     /// Each twice.

@@ -21,6 +21,8 @@ pub(crate) struct Inbox {
     pub(crate) copies: u64,
     /// Keys that came with two contents.
     pub(crate) confused: Vec<(String, String, u64)>,
+    /// The topics that readings of each entity came on.
+    pub(crate) topics: BTreeMap<String, BTreeSet<String>>,
     pub(crate) gaps: Vec<Value>,
     pub(crate) frontiers: Vec<Value>,
     pub(crate) statuses: Vec<Value>,
@@ -62,7 +64,11 @@ impl Inbox {
     fn take(&mut self, topic: &str, payload: &[u8]) {
         let value: Value = serde_json::from_slice(payload).expect("strict JSON");
         match topic.split('/').nth(2) {
-            Some("readings") => self.take_reading(&value, payload),
+            Some("readings") => {
+                let topics = self.topics.entry(text(&value, "entity")).or_default();
+                topics.insert(topic.to_owned());
+                self.take_reading(&value, payload);
+            }
             Some("gaps") => self.gaps.push(value),
             Some("frontier") => self.frontiers.push(value),
             Some("status") => self.statuses.push(value),

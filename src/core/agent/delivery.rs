@@ -44,7 +44,7 @@ impl Agent {
         }
         let down_for = uplink.connection.down_for();
         let has_asked = std::mem::replace(&mut uplink.has_asked, true);
-        uplink.forward.link_up(self.durable, terms.receive_max);
+        uplink.forward.link_up(self.durable, terms.receive_max, terms.payload_max);
         let backlog = self.books.stored_at(at);
         if backlog > 0 {
             uplink.drain = Some(Drain { since: now.mono, through: self.durable, sent: 0 });

@@ -1,6 +1,6 @@
 //! Which readings go together in one publish.
 
-use crate::core::id::Epoch;
+use crate::core::id::{Epoch, Seq};
 use crate::core::reading::{Entry, Record};
 
 /// The bounds of one publish.
@@ -32,30 +32,32 @@ impl Batching {
     }
 }
 
-/// The measure of a run: readings of one source and numbering, in order.
+/// The measure of a run: readings of one source and numbering, without a hole,
+/// so that its first and last number name it.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     batching: Batching,
     limit: usize,
     bytes: u64,
     count: usize,
-    epoch: Option<Epoch>,
+    /// Numbering and number that go on with it; `None` while it is empty.
+    next: Option<(Epoch, Seq)>,
 }
 
 impl Run {
     /// An empty run of at most `limit` readings.
     pub(super) fn new(batching: &Batching, limit: usize) -> Self {
         let limit = limit.min(batching.readings_max).max(1);
-        Self { batching: *batching, limit, bytes: 0, count: 0, epoch: None }
+        Self { batching: *batching, limit, bytes: 0, count: 0, next: None }
     }
 
     /// Whether `entry` may join what is there.
     pub(super) fn has_room_for(&self, entry: &Entry) -> bool {
         let Some(record) = entry.reading() else { return false };
-        let is_of_epoch = self.epoch.is_none_or(|epoch| epoch == record.epoch);
+        let goes_on = self.next.is_none_or(|next| next == (record.epoch, record.seq));
         let bytes = self.bytes + self.batching.estimate(record);
         let fits = self.count == 0 || bytes <= self.batching.bytes_max;
-        is_of_epoch && self.count < self.limit && fits
+        goes_on && self.count < self.limit && fits
     }
 
     /// `entry` joins. What is no reading goes alone.
@@ -64,7 +66,7 @@ impl Run {
         match entry.reading() {
             Some(record) => {
                 self.bytes += self.batching.estimate(record);
-                self.epoch = Some(record.epoch);
+                self.next = Some((record.epoch, Seq(record.seq.0 + 1)));
             }
             None => self.limit = 1,
         }

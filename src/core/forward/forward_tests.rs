@@ -53,7 +53,7 @@ impl Rig {
     }
 
     fn up(&mut self) {
-        self.forward.link_up(self.durable(), u16::MAX);
+        self.forward.link_up(self.durable(), u16::MAX, None);
     }
 
     fn durable(&self) -> Offset {
@@ -207,6 +207,50 @@ fn a_batch_ends_at_its_bytes_and_a_large_reading_goes_alone() {
     rig.commit_many("a", 3);
     // 104 bytes each by the estimate.
     assert_eq!(rig.offsets(at(0)), [vec![0, 1], vec![2]]);
+}
+
+#[test]
+fn a_batch_is_built_to_the_brokers_limit_and_grows_again_with_the_next_broker() {
+    let batching = Batching { readings_max: 10, bytes_max: 420, reading_bytes: 100 };
+    let mut rig = Rig::new(ForwardSettings { batching, ..ForwardSettings::DEFAULT });
+    rig.commit_many("a", 4);
+    for (payload_max, expected) in [
+        (Some(220), vec![vec![0, 1], vec![2, 3]]),
+        (Some(0), vec![vec![0], vec![1], vec![2], vec![3]]),
+        (Some(100_000), vec![vec![0, 1, 2, 3]]),
+        (None, vec![vec![0, 1, 2, 3]]),
+    ] {
+        rig.forward.link_up(rig.durable(), u16::MAX, payload_max);
+        assert_eq!(rig.offsets(at(0)), expected, "{payload_max:?}");
+        rig.forward.link_down(false);
+    }
+}
+
+#[test]
+fn a_batch_has_no_hole_for_its_ends_name_it() {
+    let mut rig = Rig::new(batches(2));
+    rig.commit_many("a", 6);
+    rig.up();
+    let taken = rig.take(at(0));
+    // The first and the last are to go again, in smaller parts or not; the one
+    // between them is on its way.
+    let ids = [taken[0].0, taken[2].0];
+    rig.forward.puback(ids[0], 0x99, at(1));
+    rig.forward.too_large(ids[1]);
+    assert_eq!(rig.offsets(at(1)), [[0], [1], [4], [5]]);
+    let mut rig = Rig::new(batches(4));
+    rig.commit_many("a", 2);
+    rig.up();
+    rig.take(at(0));
+    rig.commit_many("a", 2);
+    let second = rig.take(at(0))[0].0;
+    rig.commit_many("a", 2);
+    let third = rig.take(at(0))[0].0;
+    rig.ack(second, at(1));
+    rig.forward.link_down(false);
+    rig.up();
+    assert_eq!(rig.offsets(at(2)), [[0, 1], [4, 5]], "2 and 3 are done with");
+    assert!(matches!(rig.forward.puback(third, 0, at(2)), Verdict::Unknown));
 }
 
 #[test]

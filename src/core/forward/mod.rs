@@ -103,6 +103,8 @@ pub struct Forward {
     uplink: UplinkId,
     settings: ForwardSettings,
     receive_max: usize,
+    /// As configured, within the broker's limits.
+    batching: Batching,
     done: RangeSet,
     /// What was there when the link came up, while that is a lane of its own.
     backfill: Option<Cursor>,
@@ -129,6 +131,7 @@ impl Forward {
             uplink,
             settings,
             receive_max: settings.inflight_max,
+            batching: settings.batching,
             done,
             backfill: None,
             live: Cursor::new(start, None),
@@ -185,10 +188,14 @@ impl Forward {
         Some(self.flights.entries().chain(self.live.ready().map(|(_, entry)| entry)))
     }
 
-    /// The link came up: `receive_max` bounds what may be in flight; what is
-    /// durable now and not done with is the backlog.
-    pub fn link_up(&mut self, durable: Offset, receive_max: u16) {
+    /// The link came up: `receive_max` bounds what may be in flight, `payload_max`
+    /// the bytes of a batch; what is durable now and not done with is the backlog.
+    pub fn link_up(&mut self, durable: Offset, receive_max: u16, payload_max: Option<u64>) {
         self.receive_max = usize::from(receive_max.max(1));
+        let configured = self.settings.batching;
+        let bytes_max =
+            payload_max.map_or(configured.bytes_max, |max| max.min(configured.bytes_max));
+        self.batching = Batching { bytes_max, ..configured };
         self.live_from = durable;
         let has_lanes =
             self.settings.is_live_first && self.backlog(durable) > self.settings.backfill_min;
@@ -400,7 +407,7 @@ impl Forward {
         if is_suspect && !rules.flights.is_clear_for_suspect() {
             return Head::Reserved;
         }
-        let batching = self.settings.batching;
+        let batching = self.batching;
         if self.settings.linger > Span::ZERO && cursor.may_fill(&batching) {
             let since = lingered.unwrap_or(now);
             self.lingers_since = Some(since);

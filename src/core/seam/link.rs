@@ -42,6 +42,9 @@ pub enum LinkEvent {
 pub struct LinkTerms {
     /// The broker's Receive Maximum (MQTT 5); 65,535 where it names none.
     pub receive_max: u16,
+    /// Bytes of one payload, at most, that surely fit the broker's Maximum Packet
+    /// Size (MQTT 5); `None` where it names none. Batches are built to it.
+    pub payload_max: Option<u64>,
     /// The broker's word; reported, never relied on.
     pub session_present: bool,
     /// What the broker retains of this gateway's delivery frontiers, where

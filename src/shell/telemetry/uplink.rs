@@ -17,7 +17,12 @@ impl Telemetry {
             LinkNotice::Acknowledged { entries: _, took } => self.metrics.acknowledged(id, took),
             LinkNotice::Up { down_for: Some(down_for), backlog, session_present } => {
                 self.metrics.reconnected(id);
-                info!(uplink, %down_for, backlog, session_present, "the uplink is up again");
+                if let Some(unsaid) = self.throttle.admit(&named("link up"), now) {
+                    info!(
+                        uplink, %down_for, backlog, session_present, unsaid,
+                        "the uplink is up again"
+                    );
+                }
             }
             LinkNotice::Up { down_for: None, backlog, session_present } => {
                 info!(uplink, backlog, session_present, "the uplink is up");
