@@ -37,6 +37,9 @@ pub struct Bounds {
     pub when_full: WhenFull,
 }
 
+/// So much more than the reserve must be free before there is room again.
+const ROOM_BYTES: u64 = 4 * 1024 * 1024;
+
 /// The segments on disk and the space they take.
 #[derive(Clone, Debug)]
 pub struct Buffer {
@@ -120,7 +123,7 @@ impl Buffer {
         let cause = self.limit_reached(is_store_failing);
         let is_clear = cause.is_none()
             && self.disk.used_bytes <= self.bounds.quota_bytes / 5 * 4
-            && self.disk.free_bytes >= self.bounds.reserve_bytes.saturating_add(self.headroom());
+            && self.disk.free_bytes >= self.bounds.reserve_bytes.saturating_add(ROOM_BYTES);
         let next = match cause {
             Some(cause) => Some(cause),
             None if is_clear => None,
