@@ -24,7 +24,9 @@ tidegate() { "${qemu[@]}" "$program" "$@"; }
 work=$(mktemp -d)
 agent='' mosquitto='' subscriber=''
 finish() {
-    for process in $agent $mosquitto $subscriber; do kill -KILL "$process" 2>/dev/null || true; done
+    for process in $agent $mosquitto $subscriber; do
+        kill -KILL "$process" && wait "$process" || true
+    done 2>/dev/null
     rm -rf "$work"
 }
 trap finish EXIT

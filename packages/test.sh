@@ -53,7 +53,7 @@ type = "stdin"
 [http]
 listen = ""
 CONFIG
-values() { "$root/usr/bin/tidegate" journal export --journal "$journal" | grep -o '"value":[0-9]*' | cut -d: -f2 | sort -n | tr '\n' ' '; }
+values() { "$root/usr/bin/tidegate" journal export -c "$work/offline.toml" | grep -o '"value":[0-9]*' | cut -d: -f2 | sort -n | tr '\n' ' '; }
 # Hands FIRST to LAST in and stops the agent when 1 to LAST are on its disk.
 feed() { # FIRST LAST
     for n in $(seq "$1" "$2"); do
@@ -79,7 +79,7 @@ must grep -q '^# mine' "$config"
 must test "$(values)" = "$(seq -s ' ' 1 100) "
 feed 101 150
 must test "$(values)" = "$(seq -s ' ' 1 150) "
-must "$root/usr/bin/tidegate" journal verify --journal "$journal" >"$work/verified"
+must "$root/usr/bin/tidegate" journal verify -c "$work/offline.toml" >"$work/verified"
 
 # It goes: the journal stays, until purge.
 in_root --remove tidegate
@@ -89,8 +89,6 @@ in_root --purge tidegate
 must_not test -e "$journal"
 must_not test -e "$root/etc/tidegate"
 
-# Upstream's list of changes is Debian's business only as a file; the program holds
-# all its crates.
 if command -v lintian >/dev/null; then
     must lintian --allow-root --fail-on error,warning --suppress-tags-from-file packages/debian/lintian-accepted "$new"
 else

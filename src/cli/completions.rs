@@ -10,11 +10,9 @@ use super::{Cli, print};
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: tidegate completions bash > /etc/bash_completion.d/tidegate\n\
+#[command(after_help = "Example: tidegate completions bash > /etc/bash_completion.d/tidegate\n\
     Example: tidegate completions fish > ~/.config/fish/completions/tidegate.fish\n\n\
-    The Debian package has installed those of bash, zsh and fish already."
-)]
+    The Debian package has installed those of bash, zsh and fish already.")]
 pub(super) struct Args {
     /// The shell that is to complete commands.
     #[arg(value_name = "SHELL")]
