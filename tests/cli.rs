@@ -11,7 +11,7 @@ fn tidegate(arguments: &[&str]) -> Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 18] = [
+    let commands: [&[&str]; 19] = [
         &["run"],
         &["check"],
         &["status"],
@@ -30,6 +30,7 @@ fn every_command_has_help_with_an_example() {
         &["quarantine", "release"],
         &["quarantine", "discard"],
         &["audit"],
+        &["completions"],
     ];
     for command in commands {
         let output = tidegate(&[command, &["--help"]].concat());
@@ -37,6 +38,24 @@ fn every_command_has_help_with_an_example() {
         assert_eq!(output.status.code(), Some(0), "{command:?}");
         assert!(text.contains(&format!("Example: tidegate {}", command.join(" "))), "{text}");
     }
+}
+
+#[test]
+fn shells_learn_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = tidegate(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(script.contains("quarantine") && script.contains("lateness"), "{shell}");
+    }
+    assert_eq!(tidegate(&["completions", "nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_configuration_of_the_package_is_right() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/packages/tidegate.toml");
+    let output = tidegate(&["check", "-c", path]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 mod audit;
 mod check;
 mod clock;
+mod completions;
 mod control;
 mod decode;
 #[cfg(feature = "demo")]
@@ -66,6 +67,11 @@ enum Command {
     Modbus(modbus::Args),
     /// Print payloads of the format postcard-batch as JSON lines.
     Decode(decode::Args),
+    /// Print what a shell needs to complete commands of tidegate.
+    Completions(completions::Args),
+    /// Write the man pages.
+    #[command(hide = true)]
+    ManPages(completions::ManPagesArgs),
     /// Show the whole job with nothing to install: broker, outage, drain, proof.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
@@ -108,6 +114,8 @@ impl Cli {
             Command::Quarantine(args) => quarantine::execute(&args),
             Command::Modbus(args) => modbus::execute(&args),
             Command::Decode(args) => decode::execute(&args),
+            Command::Completions(args) => completions::execute(&args),
+            Command::ManPages(args) => completions::write_man_pages(&args),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::execute(&args),
         }

@@ -25,6 +25,17 @@
 
 #define NS 1000000000LL
 
+/* 64-bit time on a 32-bit machine (-D_TIME_BITS=64) goes by names of its own,
+ * which the compiler gives to what is defined here, and nobody to a string. */
+#if defined(__USE_TIME_BITS64) && __TIMESIZE == 32
+#define HAS_NAMES_OF_TIME64
+#define CLOCK_GETTIME "__clock_gettime64"
+#define ADJTIMEX "___adjtimex64"
+#else
+#define CLOCK_GETTIME "clock_gettime"
+#define ADJTIMEX "adjtimex"
+#endif
+
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
 static int (*real_adjtimex)(struct timex *);
 static long (*real_syscall)(long, ...);
@@ -36,9 +47,9 @@ static void find(void)
     if (__atomic_load_n(&real_clock_gettime, __ATOMIC_ACQUIRE))
         return;
     path = getenv("CLOCK_SHIM_FILE");
-    real_adjtimex = (int (*)(struct timex *))dlsym(RTLD_NEXT, "adjtimex");
+    real_adjtimex = (int (*)(struct timex *))dlsym(RTLD_NEXT, ADJTIMEX);
     real_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
-    void *found = dlsym(RTLD_NEXT, "clock_gettime");
+    void *found = dlsym(RTLD_NEXT, CLOCK_GETTIME);
     __atomic_store_n(&real_clock_gettime, (int (*)(clockid_t, struct timespec *))found,
                      __ATOMIC_RELEASE);
 }
@@ -143,11 +154,14 @@ int adjtimex(struct timex *out)
     return answer(out);
 }
 
+/* There it is another name of adjtimex. */
+#ifndef HAS_NAMES_OF_TIME64
 int ntp_adjtime(struct timex *out)
 {
     find();
     return answer(out);
 }
+#endif
 
 int clock_adjtime(clockid_t id, struct timex *out)
 {
