@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-
 use crate::agent::Plant;
 use crate::ledger::Ledger;
 use crate::support::script::Script;

@@ -36,3 +36,72 @@ pub fn stamp(
     }
     stamped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::clock::ClockState;
+    use crate::core::id::BootId;
+    use crate::core::reading::{DeviceTime, Series, Stamp, Value};
+    use crate::core::settings::OnBadTime;
+    use crate::core::time::{EventTime, IngestTime, MaxError, Span, Uptime};
+    use std::sync::Arc;
+
+    const NOW_NS: i64 = 1_796_000_000_000_000_000;
+    const HOUR_NS: i64 = 3_600_000_000_000;
+
+    /// What becomes of a retained reading with this device time, and its quality.
+    fn retained(settings: SourceSettings, device_ns: Option<i64>) -> (Stamp, Quality) {
+        let ingest = IngestTime::from_unix_ns(NOW_NS);
+        let arrival = Arrival { ingest, uptime: Uptime::from_ns(5), half_round_trip: Span::ZERO };
+        let clock = ClockReading {
+            state: ClockState::Synchronized,
+            max_error: Some(MaxError::from_ns(1_000)),
+            ..ClockReading::unsynchronized(ingest, BootId::default())
+        };
+        let device_time = device_ns.map(|ns| DeviceTime {
+            at: EventTime::from_unix_ns(ns),
+            utc_offset_s: None,
+            flags: Flags::NONE,
+        });
+        let series = Series { entity: "grid".into(), property: "p".into(), unit: None };
+        let mut reading = Reading {
+            series: Arc::new(series),
+            value: Value::I64(1),
+            quality: Quality::Good,
+            quality_detail: None,
+            device_time,
+            id: None,
+            flags: Flags::RETAINED,
+        };
+        match stamp(&settings, &clock, &arrival, &mut reading).verdict {
+            Verdict::Stamp(stamp) => (stamp, reading.quality),
+            Verdict::Quarantine { reason, .. } => panic!("{reason}"),
+        }
+    }
+
+    #[test]
+    fn its_own_time_stands_and_is_held_against_no_arrival() {
+        let (stamp, quality) = retained(SourceSettings::DEFAULT, Some(NOW_NS - 2 * HOUR_NS));
+        assert_eq!((stamp.origin, quality), (Origin::Device, Quality::Good));
+        assert_eq!(stamp.event_time.unix_ns(), NOW_NS - 2 * HOUR_NS);
+        assert_eq!(stamp.flags, Flags::RETAINED);
+    }
+
+    #[test]
+    fn the_gateways_time_is_never_its_own() {
+        let by_gateway = SourceSettings { trusts_device: false, ..SourceSettings::DEFAULT };
+        let substituting =
+            SourceSettings { on_bad_time: OnBadTime::Substitute, ..SourceSettings::DEFAULT };
+        for (settings, device_ns) in [
+            (SourceSettings::DEFAULT, None),
+            (by_gateway, Some(NOW_NS - HOUR_NS)),
+            (substituting, Some(NOW_NS + HOUR_NS)),
+        ] {
+            let (stamp, quality) = retained(settings, device_ns);
+            assert_eq!((stamp.origin, stamp.max_error), (Origin::Unknown, None));
+            assert_eq!(quality, Quality::Uncertain);
+            assert!(stamp.flags.has(Flags::RETAINED));
+        }
+    }
+}

@@ -16,8 +16,10 @@ use crate::source::parse::json::{JsonParser, Names};
 
 /// Bytes of payloads after which a batch is closed.
 const BATCH_BYTES: usize = 256 * 1024;
-/// Bytes of payloads that wait for the driver; beyond, nothing more is read.
+/// Bytes that wait for the driver, estimated; beyond, nothing more is read.
 const WAITING_BYTES: usize = 2 * 1024 * 1024;
+/// What a message takes besides its payload, roughly.
+const MESSAGE_BYTES: usize = 256;
 /// How much of a topic stands in the reason of a refusal.
 const TOPIC_SHOWN: usize = 200;
 
@@ -183,7 +185,7 @@ impl Gatherer {
         let is_kept = message.pkid.is_some();
         let mut readings = readings.into_iter().peekable();
         let mut refused = refused.into_iter().peekable();
-        let mut bytes = message.payload.len();
+        let mut bytes = message.payload.len() + MESSAGE_BYTES;
         self.waiting_bytes += bytes;
         loop {
             let last = self.open(arrival, is_kept);

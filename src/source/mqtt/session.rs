@@ -122,9 +122,11 @@ impl Session {
             let mut step = pin!(connection.step());
             let step = loop {
                 let now = &mut self.now;
-                let may_read =
-                    self.gatherer.has_room() && now.unacknowledged < usize::from(self.receive_max);
-                let turns = may_read || now.unsent > 0 || now.is_leaving;
+                // rumqttc reads while it sends, and more than it sends: what waits must
+                // have room also while acknowledgements are due.
+                let is_wanted = now.unacknowledged < usize::from(self.receive_max);
+                let may_turn = self.gatherer.has_room() && (is_wanted || now.unsent > 0);
+                let turns = may_turn || now.is_leaving;
                 let is_idle = now.outstanding.is_empty();
                 // What waited through a broken connection may come again on this one:
                 // the broker says so first.
