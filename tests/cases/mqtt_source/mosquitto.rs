@@ -20,36 +20,31 @@ fn publish(port: u16, messages: impl Iterator<Item = (String, bool, String)> + S
     std::thread::spawn(move || publish_all(port, messages)).join().unwrap();
 }
 
-fn publish_all(port: u16, messages: impl Iterator<Item = (String, bool, String)> + Send + 'static) {
+fn publish_all(port: u16, messages: impl Iterator<Item = (String, bool, String)>) {
+    let messages: Vec<_> = messages.collect();
+    let mut missing = messages.len();
     let mut options = MqttOptions::new("feed", "127.0.0.1", port);
     options.set_keep_alive(Duration::from_secs(30)).set_inflight(100);
     let (client, mut connection) = Client::new(options, 100);
+    let feed = client.clone();
     let feeding = std::thread::spawn(move || {
-        let mut count = 0;
         for (topic, retain, payload) in messages {
-            client.publish(topic, QoS::AtLeastOnce, retain, payload).unwrap();
-            count += 1;
+            feed.publish(topic, QoS::AtLeastOnce, retain, payload).unwrap();
         }
-        (client, count)
     });
-    let (mut acknowledged, mut fed) = (0, None);
-    let mut feeding = Some(feeding);
     for event in connection.iter() {
         match event.unwrap() {
-            Event::Incoming(Packet::PubAck(_)) => acknowledged += 1,
-            Event::Outgoing(Outgoing::Disconnect) => return,
+            Event::Incoming(Packet::PubAck(_)) => {
+                missing -= 1;
+                if missing == 0 {
+                    client.disconnect().unwrap();
+                }
+            }
+            Event::Outgoing(Outgoing::Disconnect) => break,
             _ => {}
         }
-        if feeding.as_ref().is_some_and(std::thread::JoinHandle::is_finished) {
-            fed = feeding.take().map(|feeding| feeding.join().unwrap());
-        }
-        if let Some((client, count)) = &fed
-            && acknowledged == *count
-        {
-            client.disconnect().unwrap();
-            acknowledged += 1;
-        }
     }
+    feeding.join().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
