@@ -12,7 +12,7 @@ use super::{
     Address, Clock, Config, Conversions, Format, Gateway, Journal, LogFormat, Pointer, Problems,
     Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
-use super::{file_source, http, lines, modbus, output, uplink, value, window};
+use super::{file_source, http, lines, modbus, mqtt_source, output, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
@@ -23,7 +23,7 @@ pub(super) const GIB: u64 = 1 << 30;
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// As people write it: a year has 365.25 days.
-const TEN_YEARS: Duration = Duration::from_secs(315_576_000);
+pub(super) const TEN_YEARS: Duration = Duration::from_secs(315_576_000);
 
 pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -55,11 +55,16 @@ fn whole(root: &Section<'_>) -> Option<Config> {
     let journal = journal(root.table("journal"));
     let id = gateway.as_ref().map_or("", |gateway| gateway.id.as_str());
     let uplinks = uplink::uplinks(root, id);
-    let sources = sources(root);
     // Names count even where the rest of their section is wrong.
     let names = |key| root.names_of(key);
-    let windows = window::windows(root, &names("source"));
     let outputs = output::outputs(root, &names("window"), &names("source"));
+    let around = mqtt_source::Around {
+        gateway: id,
+        uplinks: uplinks.as_deref().unwrap_or_default(),
+        outputs: outputs.as_deref().unwrap_or_default(),
+    };
+    let sources = sources(root, &around);
+    let windows = window::windows(root, &names("source"));
     let http = http::http(root.table("http"));
     root.refuse_unknown();
     Some(Config {
@@ -163,7 +168,7 @@ fn journal(section: Section<'_>) -> Journal {
     journal
 }
 
-fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
+fn sources(root: &Section<'_>, around: &mqtt_source::Around<'_>) -> Option<Vec<Source>> {
     let mut is_whole = true;
     let mut sources: Vec<Source> = Vec::new();
     let mut lines: BTreeMap<String, usize> = BTreeMap::new();
@@ -175,8 +180,9 @@ fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
             section.problem("name", what, "give each source its own name");
         }
         lines.extend(name.clone().map(|name| (name, line)));
-        match source(&section, name) {
+        match source(&section, name, around.gateway) {
             Some(source) => {
+                mqtt_source::agree(&section, &source, &sources, around);
                 if let Some(other) = modbus::contradicted(&sources, &source) {
                     let what = format!("the source {other} uses this port in another way");
                     let fix = "write the same baud, parity and stop_bits";
@@ -194,13 +200,14 @@ fn sources(root: &Section<'_>) -> Option<Vec<Source>> {
     is_whole.then_some(sources)
 }
 
-fn source(section: &Section<'_>, name: Option<String>) -> Option<Source> {
+fn source(section: &Section<'_>, name: Option<String>, gateway: &str) -> Option<Source> {
     #[derive(Clone, Copy)]
     enum Type {
         Listen,
         Stdin,
         File,
         Http,
+        Mqtt,
         Modbus,
         Simulate,
     }
@@ -209,6 +216,7 @@ fn source(section: &Section<'_>, name: Option<String>) -> Option<Source> {
         ("stdin", Type::Stdin),
         ("file", Type::File),
         ("http", Type::Http),
+        ("mqtt", Type::Mqtt),
         ("modbus", Type::Modbus),
         ("simulate", Type::Simulate),
     ];
@@ -231,6 +239,7 @@ fn source(section: &Section<'_>, name: Option<String>) -> Option<Source> {
             let max_body = section.read("max_body", MIB, value::size(KIB..=16 * MIB));
             Some(SourceKind::Http { max_body: max_body as usize })
         }
+        Type::Mqtt => mqtt_source::read(section, gateway, name.as_deref()).map(SourceKind::Mqtt),
         Type::Modbus => modbus::read(section).map(SourceKind::Modbus),
         Type::Simulate => Some(SourceKind::Simulate(simulate(section))),
     };
@@ -244,14 +253,23 @@ fn source(section: &Section<'_>, name: Option<String>) -> Option<Source> {
         entity: None,
         time_unit: TimeUnit::Auto,
         conversions: Conversions::default(),
-        // The arrival of what comes from a file says nothing.
-        time: source_time(section.table("time"), !matches!(kind, Some(SourceKind::File(_)))),
+        // The arrival of what a file or a broker has kept says nothing.
+        time: source_time(
+            section.table("time"),
+            !matches!(kind, Some(SourceKind::File(_) | SourceKind::Mqtt(_))),
+        ),
         dedupe: SourceDedupe::default(),
         map: SourceMap::default(),
     };
     // What speaks no lines has nothing to map.
     if has_lines {
-        source.format = lines::format(section);
+        source.format = match kind {
+            Some(SourceKind::Mqtt(_)) => {
+                section.out_of_place("format", "is that of each topic", "write it in topics");
+                Format::Json
+            }
+            _ => lines::format(section),
+        };
         source.max_line = section.read("max_line", line_max, value::size(64..=line_max)) as usize;
         source.queue_max =
             section.read("queue_max", 10_000, value::integer(1..=1_000_000)) as usize;

@@ -12,11 +12,13 @@ mod http;
 mod lines;
 mod login;
 pub mod modbus;
+mod mqtt_source;
 mod output;
 mod print;
 #[cfg(test)]
 mod tests;
 mod time;
+mod topic;
 mod uplink;
 mod value;
 mod window;
@@ -41,8 +43,10 @@ pub use http::Http;
 pub use lines::{EntityPart, EntityTemplate, Format};
 pub use login::Login;
 pub use modbus::Modbus;
+pub use mqtt_source::{MqttSource, Payload, Topic};
 pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
+pub use topic::{Filter, NameTemplate};
 pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
 
 /// A whole configuration.
@@ -183,6 +187,8 @@ pub enum SourceKind {
         /// The longest body that is taken, in bytes.
         max_body: usize,
     },
+    /// Topics of a broker.
+    Mqtt(MqttSource),
     /// Registers that are asked for over Modbus.
     Modbus(Modbus),
     /// A simulated PLC.

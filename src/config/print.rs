@@ -8,7 +8,7 @@ use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted, size_text};
 use super::{
     Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, conversions,
-    file_source, http, modbus, output, uplink, window,
+    file_source, http, modbus, mqtt_source, output, uplink, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -153,6 +153,10 @@ fn source(page: &mut Page, source: &Source) {
             page.size("max_body", *max_body as u64);
             lines(page, source);
         }
+        SourceKind::Mqtt(mqtt) => {
+            mqtt_source::print(page, mqtt);
+            lines(page, source);
+        }
         SourceKind::Modbus(modbus) => {
             page.text("type", "modbus");
             modbus::print(page, modbus);
@@ -227,7 +231,10 @@ pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'s
 }
 
 fn lines(page: &mut Page, source: &Source) {
-    page.text("format", &source.format.to_string());
+    // Of a broker each topic has its own.
+    if !matches!(source.kind, SourceKind::Mqtt(_)) {
+        page.text("format", &source.format.to_string());
+    }
     page.size("max_line", source.max_line as u64);
     page.raw("queue_max", source.queue_max);
     page.text("entity", source.entity.as_deref().unwrap_or_default());

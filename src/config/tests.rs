@@ -12,6 +12,7 @@ use crate::core::window::Kind;
 const SAMPLE: &str = include_str!("../../config/tidegate.toml");
 const MINIMAL: &str = include_str!("../../config/minimal.toml");
 const WINDOWS: &str = include_str!("../../config/windows.toml");
+const MQTT: &str = include_str!("../../config/mqtt.toml");
 const MODBUS: &str = include_str!("../../config/modbus.toml");
 
 /// The lines of `[gateway]` and `[[uplink]]`, the latter last.
@@ -102,6 +103,7 @@ fn the_sample_file_equals_the_defaults() {
         address = '127.0.0.1:7100'
     ";
     let mut expected = parse(&format!("{required_only}{with_windows}"));
+    expected.sources.push(mqtt_source::tests::sampled());
     expected.sources.extend(modbus::tests::sampled_devices());
     assert_eq!(parse(&whole_sample()), expected);
 }
@@ -141,14 +143,14 @@ fn every_file_of_the_folder_is_good() {
         path.file_name().unwrap().to_string_lossy().into_owned()
     });
     let names: BTreeSet<String> = names.collect();
-    let expected =
-        ["minimal.toml", "modbus.toml", "tidegate.toml", "windows.toml"].map(str::to_owned);
+    let expected = ["minimal.toml", "modbus.toml", "mqtt.toml", "tidegate.toml", "windows.toml"]
+        .map(str::to_owned);
     assert_eq!(names, BTreeSet::from(expected));
 }
 
 #[test]
 fn what_is_printed_parses_to_the_same_configuration() {
-    for text in [&whole_sample(), MINIMAL, MODBUS, WINDOWS] {
+    for text in [&whole_sample(), MINIMAL, MODBUS, MQTT, WINDOWS] {
         let config = parse(text);
         assert_eq!(parse(&config.print()), config);
     }
@@ -178,7 +180,7 @@ fn all_problems_are_reported_at_once_in_the_order_of_the_lines() {
         "t.toml:4: journal.comit_interval: unknown key; did you mean commit_interval?",
         "t.toml:5: journal.max_bytes: is an integer, not a size; \
          write a text with its unit, like \"64MiB\"",
-        "t.toml:8: source.type: \"modbuzz\" is not known; use listen | stdin | file | http | modbus | simulate",
+        "t.toml:8: source.type: \"modbuzz\" is not known; use listen | stdin | file | http | mqtt | modbus | simulate",
         "t.toml:9: htp: unknown key; did you mean http?",
     ];
     assert_eq!(problems(text), expected.join("\n"));

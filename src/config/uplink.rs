@@ -134,7 +134,8 @@ const FORMATS: [(&str, UplinkFormat); 3] = [
 ];
 const ORDERS: [(&str, Order); 2] =
     [("live-first", Order::LiveFirst), ("oldest-first", Order::OldestFirst)];
-const PROTOCOLS: [(&str, Protocol); 2] = [("5", Protocol::V5), ("3.1.1", Protocol::V311)];
+pub(super) const PROTOCOLS: [(&str, Protocol); 2] =
+    [("5", Protocol::V5), ("3.1.1", Protocol::V311)];
 
 impl Uplink {
     /// What the agent needs to know of it.
@@ -266,7 +267,7 @@ fn agree(section: &Section<'_>, uplink: &Uplink) {
     }
 }
 
-fn whole_seconds(value: &toml::de::DeValue<'_>) -> Result<Duration, Wrong> {
+pub(super) fn whole_seconds(value: &toml::de::DeValue<'_>) -> Result<Duration, Wrong> {
     let length = value::duration(secs(5)..=secs(65_535))(value)?;
     if length.subsec_nanos() == 0 {
         return Ok(length);
@@ -274,7 +275,7 @@ fn whole_seconds(value: &toml::de::DeValue<'_>) -> Result<Duration, Wrong> {
     Err(Wrong::new("is not a whole number of seconds", "MQTT knows no smaller unit here"))
 }
 
-fn client_id(value: &toml::de::DeValue<'_>) -> Result<String, Wrong> {
+pub(super) fn client_id(value: &toml::de::DeValue<'_>) -> Result<String, Wrong> {
     let id = value::text(value)?;
     if (1..=256).contains(&id.len()) && !id.chars().any(char::is_control) {
         return Ok(id);

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::id::SourceId;
-use super::reading::{Origin, Stamp};
+use super::reading::{Flags, Origin, Stamp};
 use super::stamp::is_plausible;
 use super::time::Span;
 use super::window::sketch::{RELATIVE_ERROR, Sketch};
@@ -129,7 +129,8 @@ impl Quantiles {
 pub fn counts(stamp: &Stamp) -> bool {
     let is_measured =
         matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected | Origin::Gateway);
-    is_measured && stamp.state.is_trusted() && is_plausible(stamp.flags)
+    let is_news = !stamp.flags.has(Flags::RETAINED);
+    is_measured && is_news && stamp.state.is_trusted() && is_plausible(stamp.flags)
 }
 
 /// The lateness of every source.

@@ -65,6 +65,8 @@ pub struct Reading {
     pub device_time: Option<DeviceTime>,
     /// The reader's own name for the reading, where it gave one.
     pub id: Option<Arc<str>>,
+    /// What the way it came says of it (`retained`).
+    pub flags: Flags,
 }
 
 /// The event time that a device claimed.

@@ -20,6 +20,7 @@ use super::zone::{self, DecidedBy, Hints, Kind, Resolved, Zone};
 
 pub mod judge;
 pub mod lane;
+pub mod old_news;
 
 use judge::Claim;
 

@@ -9,6 +9,10 @@ use rumqttc::tokio_rustls::rustls::ClientConfig;
 use super::error::Failure;
 use super::{password, tls};
 
+/// 2026-11-30T00:00:00Z: this version cannot run earlier, whatever the clock of
+/// a gateway that woke up in 1970 says. In seconds since 1970.
+pub const NOT_BEFORE_S: u64 = 1_795_996_800;
+
 /// Who a client is to its broker, and whom it trusts. The files are read at each
 /// attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

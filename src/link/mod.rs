@@ -41,8 +41,8 @@ mod rumqtt;
 mod tls;
 
 pub(crate) use self::error::Failure;
-pub use self::login::Login;
 pub(crate) use self::login::Secrets;
+pub use self::login::{Login, NOT_BEFORE_S};
 
 /// Default of [`Settings::max_payload`].
 pub const MAX_PAYLOAD_BYTES: u64 = 128 * 1024;

@@ -21,7 +21,7 @@ use super::text;
 use crate::config::Source;
 use crate::core::id::{Offset, SourceId};
 use crate::core::limits::REFUSALS_KEPT_MAX;
-use crate::core::reading::Reading;
+use crate::core::reading::{DeviceTime, Flags, Reading};
 use crate::core::seam::{Outcome, Release, Released};
 use crate::core::time::IngestTime;
 use crate::source::ArrivalClock;
@@ -205,12 +205,13 @@ fn unstamped(record: crate::core::reading::Record) -> Reading {
         value: record.value,
         quality: record.quality,
         quality_detail: record.quality_detail,
-        device_time: Some(crate::core::reading::DeviceTime {
+        device_time: Some(DeviceTime {
             at: stamp.event_time,
             utc_offset_s: stamp.utc_offset_s,
             flags: stamp.flags,
         }),
         id: record.id,
+        flags: Flags::NONE,
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::core::agent::{Settings, SourceSettings, WhenFull};
 use crate::core::clock::{BootFacts, ClockSettings, Vouch};
 use crate::core::id::{SourceId, UplinkId};
-use crate::core::reading::{Entry, Quality, Reading, Series, Value};
+use crate::core::reading::{Entry, Flags, Quality, Reading, Series, Value};
 use crate::core::seam::{Batch, DownCause, LinkTerms, PublishBody};
 use crate::core::settings::UplinkSettings;
 use crate::host::disk;
@@ -112,6 +112,7 @@ fn batch(clock: &HostClock, readings: usize) -> Batch {
         quality_detail: None,
         device_time: None,
         id: None,
+        flags: Flags::NONE,
     };
     Batch {
         source: SourceId::new("press"),

@@ -22,10 +22,6 @@ use crate::source::health::HealthView;
 use crate::store;
 use crate::wire::topic::Template;
 
-/// 2026-11-30T00:00:00Z: this version cannot run earlier, whatever the clock of
-/// a gateway that woke up in 1970 says. In seconds since 1970.
-const NOT_BEFORE_S: u64 = 1_795_996_800;
-
 pub(super) fn data_dir(config: &Config) -> &Path {
     &config.gateway.data_dir
 }
@@ -188,6 +184,6 @@ pub(super) fn login(url: &config::MqttUrl, login: &config::Login) -> link::Login
         ca_file: login.ca_file.clone(),
         cert_file: login.cert_file.clone(),
         key_file: login.key_file.clone(),
-        time_floor_s: NOT_BEFORE_S,
+        time_floor_s: link::NOT_BEFORE_S,
     }
 }

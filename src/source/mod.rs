@@ -11,6 +11,7 @@ pub mod health;
 pub mod lines;
 mod listen;
 pub mod modbus;
+mod mqtt;
 pub mod parse;
 pub mod push;
 pub mod simulate;
@@ -142,6 +143,9 @@ pub fn spawn_at(
             let taking = Arc::new(push::Push::new(source.clone(), *max_body, door));
             push = Some(Arc::clone(&taking));
             (None, watched(taking.run(), &health))
+        }
+        SourceKind::Mqtt(settings) => {
+            (None, watched(mqtt::run(settings.clone(), source.clone(), door), &health))
         }
         SourceKind::Modbus(device) => {
             (None, watched(modbus::run(device.clone(), source.clone(), door), &health))

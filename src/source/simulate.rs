@@ -242,6 +242,7 @@ async fn send(plc: &mut Plc, count: u64, last: &mut Option<Reading>, door: &Door
                     flags: Flags::NONE,
                 }),
                 id: Some(Arc::from(sample.number.to_string())),
+                flags: Flags::NONE,
             },
         };
         *last = Some(reading.clone());

@@ -15,6 +15,7 @@ mod json;
 mod kills;
 mod ledger;
 mod line_protocol;
+mod mqtt_source;
 mod ops;
 mod quarantine;
 mod restore;

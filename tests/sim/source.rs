@@ -102,6 +102,7 @@ impl Source {
             quality_detail: None,
             device_time: device_time.filter(|_| !self.is_deaf && rng.chance(50)),
             id: self.repeats.then(|| n.to_string().into()),
+            flags: Flags::NONE,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::core::id::BootId;
 use crate::core::id::CommitId;
 use crate::core::reading::{Arrival, Flags, Origin, Reading, Record, Refusal, Stamp};
 use crate::core::seam::{Batch, Checkpointed, UplinkMeta};
-use crate::core::stamp::{self, Verdict};
+use crate::core::stamp::{self, Verdict, old_news};
 use crate::core::time::{EventTime, TimebaseId};
 use std::sync::Arc;
 
@@ -35,14 +35,18 @@ impl Agent {
         let mut refusals = refused;
         let mut source_clock = self.source_clocks.remove(&source).unwrap_or_default();
         let came = Came { settings: &settings, clock: &clock, arrival: &arrival };
-        for reading in readings {
+        for mut reading in readings {
             if self.is_repeat(&source, &reading, &came, &source_clock) {
                 tally.duplicates += 1;
                 self.windows.missed_repeat(&source, &reading.series);
                 continue;
             }
-            let device_time = reading.device_time;
-            let stamped = stamp::stamp(&settings, &clock, &arrival, device_time, &mut source_clock);
+            let stamped = if reading.flags.has(Flags::RETAINED) {
+                old_news::stamp(&settings, &clock, &arrival, &mut reading)
+            } else {
+                let device_time = reading.device_time;
+                stamp::stamp(&settings, &clock, &arrival, device_time, &mut source_clock)
+            };
             if let Some(delta) = stamped.device_step {
                 let source = source.clone();
                 effects.push(Effect::Notice(Notice::DeviceClockStep { source, delta }));
@@ -278,11 +282,12 @@ fn is_by_device(stamp: &Stamp) -> bool {
 }
 
 /// The event time that a stamp vouches for. A clock that nobody vouches for, a
-/// stamp from the future and one of a device that never was set move nothing,
-/// and none moves beyond the arrival.
+/// stamp from the future, one of a device that never was set and old news move
+/// nothing, and none moves beyond the arrival.
 fn moves_frontier(stamp: &Stamp) -> Option<EventTime> {
     let is_plausible = !is_by_device(stamp) || stamp::is_plausible(stamp.flags);
-    let is_known = stamp.state.is_trusted() && is_plausible;
+    let is_news = !stamp.flags.has(Flags::RETAINED);
+    let is_known = stamp.state.is_trusted() && is_plausible && is_news;
     is_known.then(|| stamp.event_time.min(stamp.ingest_time.as_event_time()))
 }
 

@@ -12,8 +12,9 @@ use crate::core::time::Span;
 /// this programme was made (`floor_ns`, since the UNIX epoch) does not: it waits
 /// for a better one.
 pub fn may_enter(stamp: &Stamp, floor_ns: i64) -> bool {
-    // It has been there, under its first number.
-    if stamp.flags.has(Flags::RELEASED) {
+    // It has been there, under its first number; or it is old news, which may have
+    // come before, and which nobody knows the age of.
+    if stamp.flags.intersects(Flags::RELEASED.with(Flags::RETAINED)) {
         return false;
     }
     let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::codec::Decoded;
 use crate::config::modbus::Register;
-use crate::core::reading::{Quality, Reading, Series, Value};
+use crate::core::reading::{Flags, Quality, Reading, Series, Value};
 use crate::core::time::Uptime;
 
 /// Between two readings that say the same trouble of one register.
@@ -80,6 +80,7 @@ impl Told {
             quality_detail: detail,
             device_time: None,
             id: None,
+            flags: Flags::NONE,
         }
     }
 }

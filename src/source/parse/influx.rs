@@ -20,7 +20,7 @@ use super::series::Interner;
 use super::{Fault, check_name, time};
 use crate::config::{EntityPart, EntityTemplate, Format, Source, TimeUnit};
 use crate::core::limits::SOURCE_BATCH_MAX;
-use crate::core::reading::{DeviceTime, Quality, Reading, Value};
+use crate::core::reading::{DeviceTime, Flags, Quality, Reading, Value};
 
 /// Turns points of one source into readings.
 #[derive(Debug)]
@@ -82,6 +82,7 @@ impl InfluxParser {
                 quality_detail: None,
                 device_time,
                 id: None,
+                flags: Flags::NONE,
             });
         }
         Ok(())

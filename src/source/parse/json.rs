@@ -24,7 +24,7 @@ use super::series::Interner;
 use super::{Fault, check_name, time};
 use crate::config::{Format, Pointer, Source, SourceMap, TimeUnit};
 use crate::core::limits::{NESTING_MAX, SOURCE_BATCH_MAX};
-use crate::core::reading::{DeviceTime, Quality, Reading, Value};
+use crate::core::reading::{DeviceTime, Flags, Quality, Reading, Value};
 
 /// Turns lines of one source into readings.
 #[derive(Debug)]
@@ -34,6 +34,15 @@ pub struct JsonParser {
     entity: Option<String>,
     qualities: BTreeMap<String, Quality>,
     interner: Interner,
+}
+
+/// Names that came beside a line, for what it does not name itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names<'a> {
+    /// The entity, before that of the source.
+    pub entity: Option<&'a str>,
+    /// The property of its value.
+    pub property: Option<&'a str>,
 }
 
 type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
@@ -77,26 +86,46 @@ impl JsonParser {
     /// # Errors
     /// Why the line is refused; `readings` is then as it was.
     pub fn parse(&mut self, line: &str, readings: &mut Vec<Reading>) -> Result<(), Fault> {
+        self.parse_of(line, Names::default(), readings)
+    }
+
+    /// The same of a line that came with names for what it does not name itself.
+    ///
+    /// # Errors
+    /// Those of [`JsonParser::parse`].
+    pub fn parse_of(
+        &mut self,
+        line: &str,
+        names: Names<'_>,
+        readings: &mut Vec<Reading>,
+    ) -> Result<(), Fault> {
         let before = readings.len();
-        let result = self.parse_line(line, readings).and_then(|()| match readings.len() - before {
-            0 => Err(Fault::new("no_value", "the line holds no value")),
-            1..=SOURCE_BATCH_MAX => Ok(()),
-            count => {
-                let what = format!("{count} readings in one line; at most {SOURCE_BATCH_MAX}");
-                Err(Fault::new("too_many", what))
-            }
-        });
+        let result =
+            self.parse_line(line, names, readings).and_then(|()| match readings.len() - before {
+                0 => Err(Fault::new("no_value", "the line holds no value")),
+                1..=SOURCE_BATCH_MAX => Ok(()),
+                count => {
+                    let what = format!("{count} readings in one line; at most {SOURCE_BATCH_MAX}");
+                    Err(Fault::new("too_many", what))
+                }
+            });
         if result.is_err() {
             readings.truncate(before);
         }
         result
     }
 
-    fn parse_line(&mut self, line: &str, readings: &mut Vec<Reading>) -> Result<(), Fault> {
+    fn parse_line(
+        &mut self,
+        line: &str,
+        names: Names<'_>,
+        readings: &mut Vec<Reading>,
+    ) -> Result<(), Fault> {
         let top = members_of_text(line)?;
         let map = &self.map;
         let entity = text_or_integer(find(&top, &map.entity)?, "entity")?;
-        let entity = entity.or_else(|| self.entity.as_deref().map(Cow::Borrowed));
+        let default = names.entity.or(self.entity.as_deref());
+        let entity = entity.or(default.map(Cow::Borrowed));
         let common = Common {
             entity: entity.ok_or_else(|| Fault::new("no_entity", "the line names no entity"))?,
             unit: text(find(&top, &map.unit)?, "unit")?,
@@ -106,6 +135,7 @@ impl JsonParser {
         };
         let interner = &mut self.interner;
         let property = text(find(&top, &map.property)?, "property")?;
+        let property = property.or(names.property.map(Cow::Borrowed));
         if let Some(raw) = find(&top, &map.value)? {
             let property = property
                 .ok_or_else(|| Fault::new("no_property", "the line has a value and no property"))?;
@@ -167,6 +197,7 @@ fn add(
         quality_detail: None,
         device_time: common.device_time,
         id: common.id.clone(),
+        flags: Flags::NONE,
     });
     Ok(())
 }
@@ -264,7 +295,7 @@ fn value(raw: &RawValue) -> Result<Option<Value>, Fault> {
 }
 
 /// A number whose syntax is known to be right.
-fn number(text: &str) -> Result<Value, Fault> {
+pub(super) fn number(text: &str) -> Result<Value, Fault> {
     let shown = || text.chars().take(40).collect::<String>();
     if text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
         return match text.parse::<f64>() {

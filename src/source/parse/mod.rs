@@ -1,5 +1,6 @@
 //! From outside bytes to readings. Pure: no clock, no I/O.
 
+pub mod bare;
 pub mod influx;
 pub mod json;
 pub(super) mod points;

@@ -1,0 +1,339 @@
+//! The keys of a source of type `mqtt`: a broker whose topics are readings.
+
+use std::time::Duration;
+
+use super::file::{Section, Wrong};
+use super::login::{self, Login};
+use super::print::{Page, word};
+use super::topic::{Filter, NameTemplate};
+use super::uplink::{PROTOCOLS, client_id, whole_seconds};
+use super::value::{self, duration_text, quoted};
+use super::{EntityTemplate, MqttUrl, Output, OutputKind, Protocol, Source, SourceKind, Uplink};
+use crate::core::dedupe::By;
+use crate::core::limits;
+
+/// A source of type `mqtt`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MqttSource {
+    /// Where the broker is.
+    pub url: MqttUrl,
+    /// The MQTT version.
+    pub protocol: Protocol,
+    /// The client identifier, which is the name of the session at the broker.
+    pub client_id: String,
+    /// Who we are to it, and whom we trust.
+    pub login: Login,
+    /// Between two signs of life; whole seconds, 5 to 65,535.
+    pub keep_alive: Duration,
+    /// How long the broker keeps the session while nobody is connected, 1 m to
+    /// 10 years; `None`: for ever. MQTT 5 only, 3.1.1 has no word for it.
+    pub session_expiry: Option<Duration>,
+    /// What is subscribed to, at least one; the first that matches a message says
+    /// what becomes of it.
+    pub topics: Vec<Topic>,
+    /// First wait between two attempts to connect.
+    pub reconnect_min: Duration,
+    /// Greatest wait between two attempts to connect.
+    pub reconnect_max: Duration,
+}
+
+/// One element of `topics`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Which messages.
+    pub filter: Filter,
+    /// What their payloads are, and who names the readings.
+    pub payload: Payload,
+}
+
+/// How payloads are written, and who names the readings in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// A bare number, boolean or text, named by the topic.
+    Value {
+        /// The entity; `None`: that of the source.
+        entity: Option<NameTemplate>,
+        /// The property.
+        property: NameTemplate,
+    },
+    /// One JSON object. What it does not name, the topic names.
+    Json {
+        /// The entity of objects that name none; `None`: that of the source.
+        entity: Option<NameTemplate>,
+        /// The property of objects that have a value and name none.
+        property: Option<NameTemplate>,
+    },
+    /// Points of the InfluxDB line protocol, which name themselves.
+    Influx {
+        /// An [`EntityTemplate`]; `None` is the measurement with its tags.
+        entity: Option<String>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PayloadFormat {
+    Value,
+    Json,
+    Influx,
+}
+
+const FORMATS: [(&str, PayloadFormat); 3] = [
+    ("value", PayloadFormat::Value),
+    ("json", PayloadFormat::Json),
+    ("influx", PayloadFormat::Influx),
+];
+
+/// Topics of one source: each is one filter of the SUBSCRIBE packet.
+const TOPICS_MAX: usize = 256;
+const SESSION_EXPIRY: Duration = Duration::from_secs(7 * 24 * 3_600);
+const SESSION_EXPIRY_MAX: Duration = super::check::TEN_YEARS;
+const RECONNECT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// The keys of a section; `None` only after a problem was noted.
+pub(super) fn read(section: &Section<'_>, gateway: &str, name: Option<&str>) -> Option<MqttSource> {
+    let wait = || value::duration(Duration::from_millis(10)..=super::check::HOUR);
+    let url = section.require("url", "\"mqtt://127.0.0.1:1883\"", value::mqtt_url);
+    let own_id = format!("tidegate-{gateway}-{}", name.unwrap_or_default());
+    let protocol = section.read("protocol", Protocol::V5, value::one_of(&PROTOCOLS));
+    let login = login::read(section, url.as_ref());
+    if url.as_ref().is_some_and(|url| url.is_tls) && login.ca_file.is_none() {
+        section.problem("url", "mqtts needs ca_file", "write the file of the broker's CA there");
+    }
+    let source = MqttSource {
+        url: url?,
+        protocol,
+        client_id: section.read("client_id", own_id, client_id),
+        login,
+        keep_alive: section.read("keep_alive", Duration::from_secs(30), whole_seconds),
+        session_expiry: session_expiry(section, protocol),
+        topics: topics(section)?,
+        reconnect_min: section.read("reconnect_min", RECONNECT.0, wait()),
+        reconnect_max: section.read("reconnect_max", RECONNECT.1, wait()),
+    };
+    if source.reconnect_max < source.reconnect_min {
+        section.problem("reconnect_max", "is less than reconnect_min", "raise it");
+    }
+    Some(source)
+}
+
+fn session_expiry(section: &Section<'_>, protocol: Protocol) -> Option<Duration> {
+    if protocol == Protocol::V311 {
+        let what = "is for MQTT 5 only: a broker of 3.1.1 has its own rule";
+        section.out_of_place("session_expiry", what, "remove it, or write protocol = \"5\"");
+        return Some(SESSION_EXPIRY);
+    }
+    let length = value::duration(Duration::from_secs(60)..=SESSION_EXPIRY_MAX);
+    section.read("session_expiry", Some(SESSION_EXPIRY), value::or_none(length))
+}
+
+fn topics(section: &Section<'_>) -> Option<Vec<Topic>> {
+    let sections = section.tables("topics");
+    if sections.is_empty() {
+        let what = if section.has("topics") { "is empty" } else { "missing" };
+        let fix = "write topics = [ { filter = \"plant/+/+\", entity = \"{1}\", property = \"{2}\", \
+                   format = \"value\" } ]";
+        section.problem("topics", what, fix);
+        return None;
+    }
+    if sections.len() > TOPICS_MAX {
+        let what = format!("{} filters are too many", sections.len());
+        section.problem("topics", what, format!("use at most {TOPICS_MAX}"));
+    }
+    let mut topics: Vec<Topic> = Vec::new();
+    let mut is_whole = true;
+    for section in sections {
+        let Some(topic) = topic(&section) else {
+            is_whole = false;
+            continue;
+        };
+        if topics.iter().any(|known| known.filter == topic.filter) {
+            let what = format!("{:?} is there twice", topic.filter.as_str());
+            section.problem("filter", what, "leave one");
+        }
+        topics.push(topic);
+    }
+    is_whole.then_some(topics)
+}
+
+fn topic(section: &Section<'_>) -> Option<Topic> {
+    let filter = section.require("filter", "\"plant/+/+\"", |value| {
+        let fix = "write it like \"plant/+/+\" or \"readers/#\"";
+        Filter::parse(&value::text(value)?).map_err(|what| Wrong::new(what, fix))
+    });
+    let wildcards = filter.as_ref().map_or(usize::MAX, Filter::wildcards);
+    let name = |key: &'static str| {
+        section.read(key, None, |value| {
+            let text = value::text(value)?;
+            check_length(&text)?;
+            let fix = "use {1}, {2} … for the wildcards of the filter, and fixed text";
+            let template = NameTemplate::parse(&text, wildcards);
+            let template = template.map_err(|what| Wrong::new(what, fix))?;
+            Ok(Some(template).filter(|_| !text.is_empty()))
+        })
+    };
+    let format = section.read("format", PayloadFormat::Json, value::one_of(&FORMATS));
+    let payload = match format {
+        PayloadFormat::Json => {
+            Some(Payload::Json { entity: name("entity"), property: name("property") })
+        }
+        PayloadFormat::Value => {
+            let (entity, property) = (name("entity"), name("property"));
+            if property.is_none() {
+                let what = "missing, and a bare value does not name it";
+                section.problem("property", what, "write property = \"{2}\"");
+            }
+            property.map(|property| Payload::Value { entity, property })
+        }
+        PayloadFormat::Influx => {
+            let what = "is for value and json: the fields of points are properties";
+            section.out_of_place("property", what, "remove it");
+            Some(Payload::Influx { entity: section.read("entity", None, influx_entity) })
+        }
+    };
+    section.refuse_unknown();
+    Some(Topic { filter: filter?, payload: payload? })
+}
+
+fn influx_entity(value: &toml::de::DeValue<'_>) -> Result<Option<String>, Wrong> {
+    let text = value::text(value)?;
+    check_length(&text)?;
+    EntityTemplate::parse(&text)
+        .map_err(|what| Wrong::new(what, "use {measurement}, {tag:NAME} and fixed text"))?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+fn check_length(text: &str) -> Result<(), Wrong> {
+    if text.len() <= limits::NAME_BYTES_MAX {
+        return Ok(());
+    }
+    let fix = format!("use at most {}", limits::NAME_BYTES_MAX);
+    Err(Wrong::new(format!("has {} bytes", text.len()), fix))
+}
+
+/// What else this gateway has to do with brokers.
+pub(super) struct Around<'a> {
+    pub(super) gateway: &'a str,
+    pub(super) uplinks: &'a [Uplink],
+    pub(super) outputs: &'a [Output],
+}
+
+/// What must agree with the rest of the source, with other sources, and with the
+/// rest of the gateway.
+pub(super) fn agree(
+    section: &Section<'_>,
+    source: &Source,
+    others: &[Source],
+    around: &Around<'_>,
+) {
+    let SourceKind::Mqtt(mqtt) = &source.kind else { return };
+    let is_value = |topic: &&Topic| matches!(topic.payload, Payload::Value { .. });
+    let bare = mqtt.topics.iter().filter(is_value).find(|topic| {
+        source.entity.is_none() && matches!(&topic.payload, Payload::Value { entity: None, .. })
+    });
+    if let Some(bare) = bare {
+        let what = format!("missing, and the topic {:?} has none of its own", bare.filter.as_str());
+        section.problem("entity", what, "write entity = \"{1}\" in the topic");
+    }
+    let has = |wanted: fn(&Payload) -> bool| mqtt.topics.iter().any(|topic| wanted(&topic.payload));
+    let has_name = match source.dedupe.key {
+        None => true,
+        Some(By::Id) => has(|payload| matches!(payload, Payload::Json { .. })),
+        Some(By::EventTime) => has(|payload| !matches!(payload, Payload::Value { .. })),
+    };
+    if !has_name {
+        let what = "has nothing to go by: no topic has payloads that say it";
+        section.problem("dedupe", what, "use format = \"json\", or key = \"none\"");
+    }
+    // Two sessions of one name throw each other out, for ever.
+    let same = |url: &MqttUrl| (&url.host, url.port) == (&mqtt.url.host, mqtt.url.port);
+    let uplinks = around.uplinks.iter().filter(|uplink| same(&uplink.url));
+    let taken_by_uplink = uplinks.clone().find(|uplink| uplink.client_id == mqtt.client_id);
+    let taken_by_source = others.iter().find(|other| match &other.kind {
+        SourceKind::Mqtt(other) => same(&other.url) && other.client_id == mqtt.client_id,
+        _ => false,
+    });
+    let taken_by = taken_by_uplink
+        .map(|uplink| format!("the uplink {}", uplink.name))
+        .or(taken_by_source.map(|source| format!("the source {}", source.name)));
+    if let Some(by) = taken_by {
+        let what = format!("{:?} is that of {by} at the same broker", mqtt.client_id);
+        section.problem("client_id", what, "give each its own");
+    }
+    let own = uplinks.clone().flat_map(|uplink| own_topics(around.gateway, Some(uplink)));
+    let is_output =
+        |output: &&Output| matches!(&output.kind, OutputKind::Mqtt { url, .. } if same(url));
+    let on_site = around.outputs.iter().filter(is_output);
+    let own: Vec<String> =
+        own.chain(on_site.flat_map(|_| own_topics(around.gateway, None))).collect();
+    for topic in &mqtt.topics {
+        if let Some(own) = own.iter().find(|own| topic.filter.captures(own).is_some()) {
+            let what = format!(
+                "{:?} takes in what this gateway sends there ({own}), round and round",
+                topic.filter.as_str()
+            );
+            section.problem("topics", what, "write filters of your devices only");
+        }
+    }
+}
+
+/// Topics of every kind that this gateway publishes to; names are as good as any.
+fn own_topics(gateway: &str, uplink: Option<&Uplink>) -> Vec<String> {
+    let kinds = ["readings/s", "windows/w", "windows/w/e/p", "ordered/s", "frontier/s", "status"];
+    let mut topics: Vec<String> =
+        kinds.iter().map(|kind| format!("tidegate/{gateway}/{kind}")).collect();
+    if let Some(uplink) = uplink {
+        for topic in std::iter::once(&uplink.topic).chain(&uplink.backfill_topic) {
+            let topic = topic.replace("{gateway}", gateway);
+            let names = ["{source}", "{entity}", "{property}"];
+            topics.push(names.iter().fold(topic, |topic, name| topic.replace(name, "x")));
+        }
+    }
+    topics
+}
+
+/// Writes the keys as they are read.
+pub(super) fn print(page: &mut Page, mqtt: &MqttSource) {
+    page.text("type", "mqtt");
+    page.text("url", &mqtt.url.to_string());
+    page.text("protocol", word(&PROTOCOLS, mqtt.protocol));
+    page.text("client_id", &mqtt.client_id);
+    login::print(page, &mqtt.login);
+    page.duration("keep_alive", mqtt.keep_alive);
+    if mqtt.protocol == Protocol::V5 {
+        let expiry = mqtt.session_expiry.map_or("none".to_owned(), duration_text);
+        page.text("session_expiry", &expiry);
+    }
+    let lines: Vec<String> = mqtt.topics.iter().map(|one| format!("  {},\n", shown(one))).collect();
+    page.raw("topics", format!("[\n{}]", lines.concat()));
+    page.duration("reconnect_min", mqtt.reconnect_min);
+    page.duration("reconnect_max", mqtt.reconnect_max);
+}
+
+fn shown(topic: &Topic) -> String {
+    let of = |template: &Option<NameTemplate>| {
+        quoted(template.as_ref().map_or("", NameTemplate::as_str))
+    };
+    let filter = quoted(topic.filter.as_str());
+    match &topic.payload {
+        Payload::Value { entity, property } => {
+            let (entity, property) = (of(entity), quoted(property.as_str()));
+            format!(
+                "{{ filter = {filter}, entity = {entity}, property = {property}, format = \"value\" }}"
+            )
+        }
+        Payload::Json { entity, property } => {
+            let (entity, property) = (of(entity), of(property));
+            format!(
+                "{{ filter = {filter}, entity = {entity}, property = {property}, format = \"json\" }}"
+            )
+        }
+        Payload::Influx { entity } => {
+            let entity = quoted(entity.as_deref().unwrap_or_default());
+            format!("{{ filter = {filter}, entity = {entity}, format = \"influx\" }}")
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "mqtt_source_tests.rs"]
+pub(super) mod tests;

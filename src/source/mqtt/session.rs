@@ -1,0 +1,268 @@
+//! One connection after the other: messages in, acknowledgements out.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::client::{self, Client, Connection, Step};
+use super::gather::{Gathered, Gatherer};
+use crate::config::{MqttSource, Source};
+use crate::core::reading::Arrival;
+use crate::core::seam::Outcome;
+use crate::link::{Failure, Login};
+use crate::source::health::Connected;
+use crate::source::{Door, SourceMessage};
+
+/// After a stop: for the last commit, its acknowledgements, and DISCONNECT.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// How a connection ended.
+pub(super) enum End {
+    /// The source was stopped, or nobody takes readings any more.
+    Stopped,
+    Failed {
+        reason: String,
+        /// Whether a message was acknowledged on it.
+        was_useful: bool,
+    },
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        failed(failure.reason)
+    }
+}
+
+fn failed(reason: impl Into<String>) -> End {
+    End::Failed { reason: reason.into(), was_useful: false }
+}
+
+/// A batch whose receipt is expected.
+struct Outstanding {
+    settles: Vec<u16>,
+    /// `None` for messages that held nothing to store.
+    receipt: Option<oneshot::Receiver<Outcome>>,
+}
+
+/// The session at the broker, over all connections.
+pub(super) struct Session {
+    settings: MqttSource,
+    door: Door,
+    receive_max: u16,
+    gatherer: Gatherer,
+    /// Whether the broker has had a session of ours since the start.
+    was_connected: bool,
+    now: Now,
+}
+
+/// What is forgotten with a connection.
+#[derive(Default)]
+struct Now {
+    connected: Option<Connected>,
+    outstanding: VecDeque<Outstanding>,
+    /// Messages to be acknowledged, yet without their PUBACK.
+    unacknowledged: usize,
+    /// PUBACKs handed to rumqttc and not sent.
+    unsent: usize,
+    acknowledged: u64,
+    /// When the messages came that are being taken: one read, one arrival.
+    arrival: Option<Arrival>,
+    is_leaving: bool,
+    has_said_goodbye: bool,
+}
+
+impl Session {
+    pub(super) fn new(settings: MqttSource, source: &Source, door: Door) -> Self {
+        Self {
+            gatherer: Gatherer::new(&settings, source),
+            receive_max: u16::try_from(source.queue_max).unwrap_or(u16::MAX),
+            settings,
+            door,
+            was_connected: false,
+            now: Now::default(),
+        }
+    }
+
+    /// One connection from beginning to end.
+    pub(super) async fn connection(&mut self, login: &Login) -> End {
+        self.now = Now::default();
+        let secrets = match login.read().await {
+            Ok(secrets) => secrets,
+            Err(failure) => return failure.into(),
+        };
+        let (client, mut connection) = client::open(&self.settings, self.receive_max, secrets);
+        let end = match self.drive(&client, &mut connection).await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        };
+        let Now { acknowledged, connected, .. } = std::mem::take(&mut self.now);
+        match end {
+            End::Failed { reason, .. } => {
+                let at = &self.settings.url;
+                let reason = if connected.is_some() { reason } else { format!("{at}: {reason}") };
+                End::Failed { reason, was_useful: acknowledged > 0 }
+            }
+            End::Stopped => End::Stopped,
+        }
+    }
+
+    /// Takes steps until the connection fails or the source is stopped.
+    async fn drive(
+        &mut self,
+        client: &Client,
+        connection: &mut Connection,
+    ) -> Result<std::convert::Infallible, End> {
+        let (mut door, out) = (self.door.clone(), self.door.out.clone());
+        let mut deadline = pin!(tokio::time::sleep(Duration::MAX));
+        loop {
+            let has_more = connection.has_more();
+            // Kept while the rest goes on: a step must not be dropped half done.
+            let mut step = pin!(connection.step());
+            let step = loop {
+                let now = &mut self.now;
+                // rumqttc reads while it sends, and more than it sends: what waits must
+                // have room also while acknowledgements are due.
+                let is_wanted = now.unacknowledged < usize::from(self.receive_max);
+                let may_turn = self.gatherer.has_room() && (is_wanted || now.unsent > 0);
+                let turns = may_turn || now.is_leaving;
+                let is_idle = now.outstanding.is_empty();
+                // What waited through a broken connection may come again on this one:
+                // the broker says so first.
+                let may_hand_over = now.connected.is_some() && !now.is_leaving;
+                let has_batch = may_hand_over && !self.gatherer.is_empty();
+                tokio::select! {
+                    biased;
+                    () = door.stopped(), if !now.is_leaving => {
+                        now.is_leaving = true;
+                        deadline.set(tokio::time::sleep(GOODBYE));
+                        self.leave_if_done(client)?;
+                    }
+                    outcome = settled(&mut now.outstanding), if !is_idle => {
+                        self.settle(client, outcome)?;
+                        self.leave_if_done(client)?;
+                    }
+                    permit = out.reserve(), if has_batch => {
+                        let permit = permit.map_err(|_| End::Stopped)?;
+                        self.hand_over(permit);
+                    }
+                    () = &mut deadline, if now.is_leaving => return Err(End::Stopped),
+                    step = &mut step, if turns => break step?,
+                }
+            };
+            if !has_more {
+                self.now.arrival = None;
+            }
+            self.take(client, step)?;
+        }
+    }
+
+    fn hand_over(&mut self, permit: tokio::sync::mpsc::Permit<'_, SourceMessage>) {
+        let Some(Gathered { batch, settles, .. }) = self.gatherer.next() else { return };
+        let is_empty = batch.readings.is_empty() && batch.refused.is_empty();
+        let mut receipt = None;
+        if !is_empty {
+            let (answer, receiver) = oneshot::channel();
+            receipt = Some(receiver);
+            permit.send(SourceMessage { batch, receipt: Some(answer) });
+        }
+        self.now.outstanding.push_back(Outstanding { settles, receipt });
+    }
+
+    /// The oldest batch is settled: its messages may be acknowledged.
+    fn settle(&mut self, client: &Client, outcome: Option<Outcome>) -> Result<(), End> {
+        match outcome {
+            Some(Outcome::Durable) => {}
+            // The broker keeps them, and sends them again to the next connection.
+            Some(Outcome::Full) => return Err(failed("the buffer is full")),
+            None => return Err(End::Stopped),
+        }
+        let Some(Outstanding { settles, .. }) = self.now.outstanding.pop_front() else {
+            return Ok(());
+        };
+        for pkid in settles {
+            if !client.acknowledge(pkid) {
+                return Err(failed("more acknowledgements than there is room for"));
+            }
+            self.now.unsent += 1;
+        }
+        Ok(())
+    }
+
+    /// After a stop, once all that was handed over is settled: goodbye, behind the
+    /// last PUBACK.
+    fn leave_if_done(&mut self, client: &Client) -> Result<(), End> {
+        let now = &mut self.now;
+        if !now.is_leaving || !now.outstanding.is_empty() || now.has_said_goodbye {
+            return Ok(());
+        }
+        now.has_said_goodbye = true;
+        let has_peer = now.connected.is_some() && client.goodbye();
+        if has_peer { Ok(()) } else { Err(End::Stopped) }
+    }
+
+    fn take(&mut self, client: &Client, step: Step) -> Result<(), End> {
+        match step {
+            Step::Connected { session_present } => {
+                self.now.connected = Some(self.door.health.connect());
+                self.connected(session_present);
+                if !client.subscribe(&self.settings) {
+                    return Err(failed("no room for a subscription"));
+                }
+            }
+            Step::Subscribed(answers) => self.subscribed(&answers),
+            Step::Message(message) if !self.now.is_leaving => {
+                let clock = &self.door.clock;
+                let arrival = *self.now.arrival.get_or_insert_with(|| clock());
+                self.now.unacknowledged += usize::from(message.pkid.is_some());
+                let refused = self.gatherer.take(&message, arrival);
+                self.door.health.note_lines(1, refused.min(1));
+            }
+            Step::Acknowledged => {
+                self.now.unsent = self.now.unsent.saturating_sub(1);
+                self.now.unacknowledged = self.now.unacknowledged.saturating_sub(1);
+                self.now.acknowledged += 1;
+            }
+            Step::SaidGoodbye => return Err(End::Stopped),
+            // A message after the stop stays with the broker.
+            Step::Message(_) | Step::Other => {}
+        }
+        Ok(())
+    }
+
+    fn connected(&mut self, session_present: bool) {
+        self.gatherer.reconnected(session_present);
+        if self.was_connected && !session_present {
+            let lost = "the broker has lost the session: what it kept for us is gone";
+            self.door.health.note_error(lost.to_owned());
+            tracing::warn!(source = %self.door.name, "{lost}");
+        }
+        self.was_connected = true;
+    }
+
+    /// Whether a filter is taken is said by the broker one by one.
+    fn subscribed(&self, answers: &[Option<String>]) {
+        let filters = self.settings.topics.iter().map(|topic| &topic.filter);
+        let refused: Vec<String> = filters
+            .zip(answers)
+            .filter_map(|(filter, answer)| Some(format!("{filter} ({})", answer.as_ref()?)))
+            .collect();
+        if refused.is_empty() {
+            return self.door.health.up();
+        }
+        let what = format!("the broker does not let us read {}", refused.join(", "));
+        tracing::warn!(source = %self.door.name, "{what}");
+        self.door.health.note_error(what.clone());
+        self.door.health.degraded(what, None);
+    }
+}
+
+/// What became of the oldest batch; `None` when the driver is gone. Asked again, it
+/// says the same: nothing is lost when this is dropped.
+async fn settled(outstanding: &mut VecDeque<Outstanding>) -> Option<Outcome> {
+    match outstanding.front_mut().and_then(|oldest| oldest.receipt.as_mut()) {
+        Some(receipt) => receipt.await.ok(),
+        None => Some(Outcome::Durable),
+    }
+}
