@@ -41,6 +41,7 @@ impl Tally {
 }
 
 /// The verdict.
+#[cfg(any(feature = "demo", test))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Proof {
     pub(in crate::cli) planned: u64,
@@ -50,6 +51,7 @@ pub(in crate::cli) struct Proof {
     pub(in crate::cli) objections: Vec<String>,
 }
 
+#[cfg(any(feature = "demo", test))]
 impl Proof {
     pub(in crate::cli) fn holds(&self) -> bool {
         self.objections.is_empty()
@@ -57,6 +59,7 @@ impl Proof {
 }
 
 /// Compares. `planned` is what the PLC was told to produce.
+#[cfg(any(feature = "demo", test))]
 pub(in crate::cli) fn judge(planned: u64, produced: &[Produced], received: &Received) -> Proof {
     let tallies = tallies(produced, received);
     let objections = objections(planned, &tallies, received);
@@ -117,6 +120,7 @@ fn tally(produced: &Produced, stretch: &Stretch) -> Tally {
     tally
 }
 
+#[cfg(any(feature = "demo", test))]
 fn objections(planned: u64, tallies: &[Tally], received: &Received) -> Vec<String> {
     let mut found = Vec::new();
     let of_plc = tallies.iter().filter(|tally| !is_window(&tally.source));

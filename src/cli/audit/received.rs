@@ -169,6 +169,7 @@ impl Received {
     }
 
     /// Different readings.
+    #[cfg(any(feature = "demo", test))]
     pub(in crate::cli) fn distinct(&self) -> u64 {
         self.stretches.values().map(|stretch| stretch.copies.len() as u64).sum()
     }
