@@ -67,7 +67,7 @@
 //!
 //! [`core::seam`], then [`core::agent`], then [`core::forward`]; for the disk the
 //! essay in [`store`]; for time the essay in [`core::clock`]; for windows
-//! [`core::window`]; for what is seen from outside [`wire`], [`http`] and
+//! [`core::window`]; for brokers [`mqtt`]; for what is seen from outside [`wire`], [`http`] and
 //! [`output`].
 
 pub mod cli;
@@ -77,6 +77,7 @@ pub mod exit;
 pub mod host;
 pub mod http;
 pub mod link;
+pub mod mqtt;
 pub mod output;
 pub mod shell;
 pub mod source;

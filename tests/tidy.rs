@@ -30,13 +30,11 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("wire", &["core", "wire"], &["tokio", "sled", "rumqttc"]),
     ("config", &["core", "config"], &["tokio", "sled", "rumqttc"]),
     ("store", &["core", "store"], &["tokio", "rumqttc"]),
-    ("link", &["core", "wire", "link"], &["sled"]),
-    // A broker that is read from is one too many for `link`, which knows only how to
-    // send: `source` speaks to rumqttc itself, and logs in as `link` does.
-    ("source", &["core", "config", "wire", "link", "source"], &["sled"]),
-    // A broker on site is a client of its own, with none of the uplink's duties:
-    // `output` speaks to rumqttc itself, and logs in as `link` does.
-    ("output", &["core", "config", "wire", "link", "output"], &["sled"]),
+    ("mqtt", &["core", "config", "mqtt"], &["sled"]),
+    // Three clients of brokers, with three duties. What they share is `mqtt`.
+    ("link", &["core", "wire", "mqtt", "link"], &["sled"]),
+    ("source", &["core", "config", "wire", "mqtt", "source"], &["sled"]),
+    ("output", &["core", "config", "wire", "mqtt", "output"], &["sled"]),
     ("host", &["core", "host"], &["sled", "rumqttc"]),
     ("http", &["core", "wire", "http"], &["sled", "rumqttc"]),
 ];

@@ -7,7 +7,7 @@ use rumqttc::v5::mqttbytes::v5::{Packet, Publish, SubscribeReasonCode};
 use rumqttc::v5::{AsyncClient, Event, EventLoop, MqttOptions};
 use tokio::time::timeout;
 
-use crate::link;
+use crate::mqtt;
 
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -63,7 +63,7 @@ impl Subscription {
             match self.events.poll().await {
                 Ok(Event::Incoming(packet)) => return Ok(packet),
                 Ok(Event::Outgoing(_)) => {}
-                Err(error) => return Err(link::Failure::from(error).reason),
+                Err(error) => return Err(mqtt::Failure::from(error).reason),
             }
         }
     }

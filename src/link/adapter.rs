@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::error::Failure;
 use super::message::Message;
 use super::rumqtt::{self, Client, Connection, Step, Terms};
 use super::{Events, Settings};
 use crate::core::id::PublishId;
 use crate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms, Publish, RetainedFrontier};
+use crate::mqtt::{Broker, Failure};
 use crate::wire::{json, topic};
 
 /// Commands taken at one wake.
@@ -52,7 +52,7 @@ pub(super) async fn run(
         let Failure { mut reason, cause } = failure;
         cuts = if is_cut_short { cuts + 1 } else { 0 };
         if cuts >= CUT_SHORT_MAX {
-            let client_id = &settings.client_id;
+            let client_id = &settings.broker.client_id;
             reason += &format!(
                 "; the last {cuts} connections ended so soon after the broker took them: does another \
                  client use the client id {client_id:?}?"
@@ -77,7 +77,7 @@ pub(super) async fn run(
 
 /// One connection from beginning to end.
 async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) -> Ended {
-    let secrets = match way.settings.login.read().await {
+    let secrets = match way.settings.broker.login.read().await {
         Ok(secrets) => secrets,
         Err(failure) => return Ended { failure, died_asking: false, is_cut_short: false },
     };
@@ -354,7 +354,7 @@ impl<'a> Session<'a> {
         if self.terms.is_some() || failure.cause == DownCause::Asked {
             return failure;
         }
-        let Settings { host, port, .. } = self.settings;
+        let Broker { host, port, .. } = &self.settings.broker;
         Failure { reason: format!("{host}:{port}: {}", failure.reason), ..failure }
     }
 }

@@ -10,16 +10,14 @@ use crate::core::id::BootId;
 use crate::core::reading::{Flags, Origin, Quality, Series, Stamp, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
-use crate::link::{Login, MAX_PAYLOAD_BYTES, Protocol};
+use crate::link::{MAX_PAYLOAD_BYTES, Protocol};
+use crate::mqtt::Broker;
 
 fn settings(batch_format: BatchFormat) -> Settings {
     Settings {
         gateway: "gw".into(),
-        host: String::new(),
-        port: 1883,
+        broker: Broker::default(),
         protocol: Protocol::V5,
-        client_id: String::new(),
-        login: Login::default(),
         keep_alive: Duration::from_secs(30),
         inflight_max: 1,
         max_payload: MAX_PAYLOAD_BYTES,

@@ -30,19 +30,12 @@ use tokio::task::JoinHandle;
 
 use crate::core::id::UplinkId;
 use crate::core::seam::{LinkCommand, LinkEvent};
+use crate::mqtt::{Broker, Failure};
 use crate::wire::topic::Template;
 
 mod adapter;
-mod error;
-mod login;
 mod message;
-mod password;
 mod rumqtt;
-mod tls;
-
-pub(crate) use self::error::Failure;
-pub(crate) use self::login::Secrets;
-pub use self::login::{Login, NOT_BEFORE_S};
 
 /// Default of [`Settings::max_payload`].
 pub const MAX_PAYLOAD_BYTES: u64 = 128 * 1024;
@@ -56,16 +49,10 @@ const ROOM: usize = 2 * (crate::core::limits::SOURCES_MAX + 3);
 pub struct Settings {
     /// The gateway's id, as it stands in topics and payloads.
     pub gateway: String,
-    /// Host name or address of the broker. A name is looked up at each attempt.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
+    /// Where the broker is, and who we are to it.
+    pub broker: Broker,
     /// The MQTT version.
     pub protocol: Protocol,
-    /// The MQTT client identifier.
-    pub client_id: String,
-    /// Who this client is, and whom it trusts.
-    pub login: Login,
     /// Seconds between two signs of life, taken as 5 to 65,535 s.
     pub keep_alive: Duration,
     /// Publishes without PUBACK, at most: 1 to

@@ -10,15 +10,13 @@ use std::time::Duration;
 
 use rumqttc::v5::mqttbytes::QoS as QosV5;
 use rumqttc::v5::mqttbytes::v5 as packet5;
-use rumqttc::{NetworkOptions, Outgoing, QoS, TlsConfiguration, Transport, v5};
+use rumqttc::{Outgoing, QoS, v5};
 
-use super::error::Failure;
 use super::message::Message;
-use super::{Protocol, ROOM, Secrets, Settings};
+use super::{Protocol, ROOM, Settings};
 use crate::core::seam::Lane;
+use crate::mqtt::{self, Failure, Secrets};
 
-/// For the TCP and TLS handshakes and CONNACK together.
-const CONNECT_TIMEOUT_S: u64 = 10;
 /// rumqttc refuses a shorter keep-alive on MQTT 5, and MQTT a longer one.
 const KEEP_ALIVE_S: (u64, u64) = (5, 65_535);
 /// We read but our own frontiers; no packet comes near this.
@@ -89,10 +87,7 @@ pub(super) fn open(settings: &Settings, secrets: Secrets) -> (Client, Connection
         Protocol::V311 => {
             let options = options_v4(settings, secrets);
             let (client, mut event_loop) = rumqttc::AsyncClient::new(options, requests_max);
-            let mut network = NetworkOptions::new();
-            network.set_tcp_nodelay(true);
-            network.set_connection_timeout(CONNECT_TIMEOUT_S);
-            event_loop.set_network_options(network);
+            event_loop.set_network_options(mqtt::network());
             (Client::V4(client), Connection::V4(Box::new(event_loop)))
         }
         Protocol::V5 => {
@@ -105,8 +100,7 @@ pub(super) fn open(settings: &Settings, secrets: Secrets) -> (Client, Connection
 }
 
 fn options_v4(settings: &Settings, secrets: Secrets) -> rumqttc::MqttOptions {
-    let host = settings.host.as_str();
-    let mut options = rumqttc::MqttOptions::new(&settings.client_id, host, settings.port);
+    let mut options = settings.broker.options_v4(secrets);
     options
         .set_clean_session(true)
         .set_keep_alive(keep_alive(settings))
@@ -119,27 +113,16 @@ fn options_v4(settings: &Settings, secrets: Secrets) -> rumqttc::MqttOptions {
         QoS::AtLeastOnce,
         will.is_retained,
     ));
-    if let Some((username, password)) = secrets.login {
-        options.set_credentials(username, password);
-    }
-    if let Some(tls) = secrets.tls {
-        options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
-    }
     options
 }
 
 fn options_v5(settings: &Settings, secrets: Secrets) -> v5::MqttOptions {
-    let host = settings.host.as_str();
-    let mut options = v5::MqttOptions::new(&settings.client_id, host, settings.port);
-    let mut network = NetworkOptions::new();
-    network.set_tcp_nodelay(true);
+    let mut options = settings.broker.options_v5(secrets);
     options
         .set_clean_start(true)
         .set_keep_alive(keep_alive(settings))
         .set_outgoing_inflight_upper_limit(packet_ids(settings))
-        .set_max_packet_size(Some(INCOMING_BYTES_MAX))
-        .set_connection_timeout(CONNECT_TIMEOUT_S)
-        .set_network_options(network);
+        .set_max_packet_size(Some(INCOMING_BYTES_MAX));
     let will = Message::will(settings);
     options.set_last_will(packet5::LastWill::new(
         will.topic,
@@ -148,12 +131,6 @@ fn options_v5(settings: &Settings, secrets: Secrets) -> v5::MqttOptions {
         will.is_retained,
         None,
     ));
-    if let Some((username, password)) = secrets.login {
-        options.set_credentials(username, password);
-    }
-    if let Some(tls) = secrets.tls {
-        options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
-    }
     options
 }
 

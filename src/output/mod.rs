@@ -29,7 +29,7 @@ use self::queue::Queue;
 use crate::core::limits::HELD_READINGS_MAX;
 use crate::core::order::OrderedReading;
 use crate::core::window::WindowResult;
-use crate::link::Login;
+use crate::mqtt::Broker;
 use crate::wire::json;
 
 /// Results that wait for one output; beyond, the oldest go.
@@ -72,7 +72,9 @@ pub enum OutputKind {
         address: SocketAddress,
     },
     /// The newest result of each series, retained, at a broker on site.
-    Mqtt(MqttSettings),
+    /// It speaks MQTT 3.1.1; its client id must differ from the uplink's at the same
+    /// broker.
+    Mqtt(Broker),
 }
 
 /// Where a socket listens.
@@ -82,19 +84,6 @@ pub enum SocketAddress {
     Tcp(SocketAddr),
     /// A Unix socket. A socket file that nobody listens on is replaced.
     Unix(PathBuf),
-}
-
-/// A broker on site, over MQTT 3.1.1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MqttSettings {
-    /// Host name or address.
-    pub host: String,
-    /// Port, usually 1883.
-    pub port: u16,
-    /// MQTT client identifier; must differ from the uplink's at the same broker.
-    pub client_id: String,
-    /// Who we are to it, and whom we trust.
-    pub login: Login,
 }
 
 /// Something committed, for all outputs that want it.

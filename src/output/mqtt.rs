@@ -11,16 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rumqttc::{
-    AsyncClient, Event, EventLoop, MqttOptions, NetworkOptions, Outgoing, Packet, QoS, Request,
-    TlsConfiguration, Transport,
-};
+use rumqttc::{AsyncClient, Event, EventLoop, Outgoing, Packet, QoS, Request};
 use tokio::sync::Notify;
 
 use super::queue::Queue;
-use super::{Content, Counts, Item, MqttSettings, Pauses};
+use super::{Content, Counts, Item, Pauses};
 use crate::core::window::Latest;
-use crate::link::{Failure, Login, Secrets};
+use crate::mqtt::{self, Broker, Failure, Login, Secrets};
 use crate::wire::topic;
 
 /// Series whose newest result is known.
@@ -34,7 +31,6 @@ const BATCH_MAX: usize = 256;
 /// Longest packet in or out, in bytes; a result is far below.
 const PACKET_BYTES_MAX: usize = 1024 * 1024;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-const CONNECT_TIMEOUT_S: u64 = 5;
 
 /// Results on their way, the newest of each topic retained.
 struct Waiting {
@@ -149,19 +145,12 @@ impl Between {
     }
 }
 
-pub(super) async fn run(
-    gateway: Arc<str>,
-    broker: MqttSettings,
-    queue: Arc<Queue>,
-    counts: Arc<Counts>,
-) {
+pub(super) async fn run(gateway: Arc<str>, broker: Broker, queue: Arc<Queue>, counts: Arc<Counts>) {
     let what = format!("mqtt {}:{}", broker.host, broker.port);
-    let mut options = MqttOptions::new(&broker.client_id, &broker.host, broker.port);
+    let mut options = broker.options_v4(Secrets::default());
     options.set_keep_alive(KEEP_ALIVE).set_max_packet_size(PACKET_BYTES_MAX, PACKET_BYTES_MAX);
     let (client, mut events) = AsyncClient::new(options, REQUESTS_MAX);
-    let mut network = NetworkOptions::new();
-    network.set_connection_timeout(CONNECT_TIMEOUT_S);
-    events.set_network_options(network);
+    events.set_network_options(mqtt::network());
     let between = Between::default();
     // Each is polled to its end: a step of the event loop must not be dropped
     // half done.
@@ -218,7 +207,8 @@ async fn turn(
         while !is_prepared {
             match login.read().await {
                 Ok(secrets) => {
-                    prepare(&mut events, secrets);
+                    // Files may have changed since the last attempt.
+                    secrets.give_v4(&mut events.mqtt_options);
                     is_prepared = true;
                 }
                 Err(failure) => {
@@ -252,17 +242,6 @@ async fn turn(
             }
         }
         between.moved.notify_one();
-    }
-}
-
-/// Files may have changed since the last attempt.
-fn prepare(events: &mut EventLoop, secrets: Secrets) {
-    if let Some((username, password)) = secrets.login {
-        events.mqtt_options.set_credentials(username, password);
-    }
-    if let Some(tls) = secrets.tls {
-        let tls = TlsConfiguration::Rustls(tls);
-        events.mqtt_options.set_transport(Transport::tls_with_config(tls));
     }
 }
 

@@ -8,6 +8,7 @@ use crate::core::id::{Epoch, Seq, SourceId};
 use crate::core::reading::Series;
 use crate::core::time::{EventTime, IngestTime, TimebaseId};
 use crate::core::window::{Coverage, ResultStatus};
+use crate::mqtt::Login;
 
 /// A result of the window `w` that ends after so many seconds.
 pub(super) fn result(entity: &str, seq: u64, end_s: i64) -> WindowResult {
@@ -212,7 +213,7 @@ async fn a_broker_on_site_keeps_the_newest_result_of_each_series() {
         let lost = serve(&listener, 1);
         (lost, serve(&listener, usize::MAX))
     });
-    let handle = spawn(settings(OutputKind::Mqtt(MqttSettings {
+    let handle = spawn(settings(OutputKind::Mqtt(Broker {
         host: "127.0.0.1".into(),
         port,
         client_id: "on-site".into(),

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use super::wiring;
 use crate::config::{self, Config};
 use crate::core::seam::Shown;
 use crate::http::stream::Results;
-use crate::output::{
-    self, Content, Item, MqttSettings, OutputHandle, OutputKind, OutputSettings, SocketAddress,
-};
+use crate::mqtt::Broker;
+use crate::output::{self, Content, Item, OutputHandle, OutputKind, OutputSettings, SocketAddress};
 
 /// Everybody on site who is shown results.
 #[derive(Debug)]
@@ -66,12 +64,10 @@ fn settings(gateway: &Arc<str>, number: usize, output: &config::Output) -> Outpu
                 config::Address::Unix(path) => SocketAddress::Unix(path.clone()),
             },
         },
-        config::OutputKind::Mqtt { url, login } => OutputKind::Mqtt(MqttSettings {
-            host: url.host.clone(),
-            port: url.port,
-            client_id: format!("tidegate-{gateway}-site-{number}"),
-            login: wiring::login(url, login),
-        }),
+        config::OutputKind::Mqtt { url, login } => {
+            let client_id = format!("tidegate-{gateway}-site-{number}");
+            OutputKind::Mqtt(Broker::of(url, client_id, login))
+        }
     };
     let windows = output.windows.iter().map(|window| window.as_str().into()).collect();
     let order = output.ordered.as_ref().map(|_| output.order_name().into());

@@ -18,6 +18,7 @@ use crate::host::{self, HostClock};
 use crate::http::status::{About, SourceHealth};
 use crate::http::token::Token;
 use crate::link::{self, BatchFormat};
+use crate::mqtt::Broker;
 use crate::source::health::HealthView;
 use crate::store;
 use crate::wire::topic::Template;
@@ -155,14 +156,11 @@ fn link_settings_of(
     };
     Ok(link::Settings {
         gateway: config.gateway.id.clone(),
-        host: uplink.url.host.clone(),
-        port: uplink.url.port,
+        broker: Broker::of(&uplink.url, &*uplink.client_id, &uplink.login),
         protocol: match uplink.protocol {
             config::Protocol::V311 => link::Protocol::V311,
             config::Protocol::V5 => link::Protocol::V5,
         },
-        client_id: uplink.client_id.clone(),
-        login: login(&uplink.url, &uplink.login),
         keep_alive: uplink.keep_alive,
         inflight_max: uplink.inflight_max,
         max_payload: uplink.max_payload,
@@ -173,17 +171,4 @@ fn link_settings_of(
             config::UplinkFormat::PostcardBatch => BatchFormat::Postcard,
         },
     })
-}
-
-/// Who we are to the broker of that URL.
-pub(super) fn login(url: &config::MqttUrl, login: &config::Login) -> link::Login {
-    link::Login {
-        tls: url.is_tls,
-        username: login.username.clone(),
-        password_file: login.password_file.clone(),
-        ca_file: login.ca_file.clone(),
-        cert_file: login.cert_file.clone(),
-        key_file: login.key_file.clone(),
-        time_floor_s: link::NOT_BEFORE_S,
-    }
 }

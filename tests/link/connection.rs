@@ -47,8 +47,8 @@ async fn the_password_file_is_read_at_each_attempt() {
     for protocol in BOTH {
         let broker = ScriptedBroker::start(Script::default()).await;
         let mut settings = settings(broker.port(), protocol);
-        settings.login.username = Some("gw-07".into());
-        settings.login.password_file = Some(file.clone());
+        settings.broker.login.username = Some("gw-07".into());
+        settings.broker.login.password_file = Some(file.clone());
         let mut link = Link::spawn(settings);
         for (content, password) in [("s3cret \n", "s3cret "), ("other\r\n", "other"), ("p", "p")] {
             fs::write(&file, content).unwrap();
@@ -216,7 +216,7 @@ async fn a_socket_that_takes_no_more_bytes_can_be_given_up() {
 async fn a_host_name_is_looked_up() {
     let broker = ScriptedBroker::start(Script::default()).await;
     let mut settings = settings(broker.port(), Protocol::V5);
-    settings.host = "localhost".into();
+    settings.broker.host = "localhost".into();
     let mut link = Link::spawn(settings);
     link.connect().await;
     link.disconnect().await;

@@ -12,7 +12,8 @@ use tidegate::core::seam::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
 };
 use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
-use tidegate::link::{self, BatchFormat, LinkHandle, Login, Protocol, Settings};
+use tidegate::link::{self, BatchFormat, LinkHandle, Protocol, Settings};
+use tidegate::mqtt::{Broker, Login};
 use tidegate::wire::topic::Template;
 use tokio::sync::mpsc;
 
@@ -26,11 +27,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn settings(port: u16, protocol: Protocol) -> Settings {
     Settings {
         gateway: "gw-07".into(),
-        host: "127.0.0.1".into(),
-        port,
+        broker: Broker {
+            host: "127.0.0.1".into(),
+            port,
+            client_id: "tidegate-gw-07".into(),
+            login: Login::default(),
+        },
         protocol,
-        client_id: "tidegate-gw-07".into(),
-        login: Login::default(),
         keep_alive: Duration::from_secs(30),
         inflight_max: 100,
         max_payload: link::MAX_PAYLOAD_BYTES,

@@ -12,8 +12,9 @@ use rumqttc::tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
 use tidegate::core::order::{OrderedReading, Place};
 use tidegate::core::seam::DownCause;
-use tidegate::link::{Login, Protocol, Settings};
-use tidegate::output::{self, Content, Item, MqttSettings, OutputKind, OutputSettings};
+use tidegate::link::{Protocol, Settings};
+use tidegate::mqtt::{Broker, Login};
+use tidegate::output::{self, Content, Item, OutputKind, OutputSettings};
 
 use crate::harness::{BOTH, CONNECT, Link, PATIENCE, record, settings};
 use crate::support::broker::ScriptedBroker;
@@ -75,7 +76,8 @@ fn set_mode(path: &Path, mode: u32) {
 fn mqtts(port: u16, protocol: Protocol, ca_file: PathBuf) -> Settings {
     let plain = settings(port, protocol);
     let login = Login { tls: true, ca_file: Some(ca_file), ..Login::default() };
-    Settings { host: "localhost".into(), login, ..plain }
+    let broker = Broker { host: "localhost".into(), login, ..plain.broker };
+    Settings { broker, ..plain }
 }
 
 #[tokio::test]
@@ -134,7 +136,7 @@ async fn a_gateway_in_1970_judges_certificates_by_its_build_date() {
     };
     let broker = broker(&leaf("localhost", &ours, future), None).await;
     let mut settings = mqtts(broker.port(), Protocol::V5, ca_file);
-    settings.login.time_floor_s = 7_274_000_000; // in the year 2200
+    settings.broker.login.time_floor_s = 7_274_000_000; // in the year 2200
     let mut link = Link::spawn(settings);
     link.connect().await;
     link.disconnect().await;
@@ -164,12 +166,12 @@ async fn a_client_certificate_is_shown_and_its_key_kept_from_others() {
     let mut settings = mqtts(broker.port(), Protocol::V5, ca_file);
     let without = Link::refused(settings.clone(), DownCause::Tls).await;
     assert!(without.contains("TLS"), "{without}");
-    settings.login.cert_file =
+    settings.broker.login.cert_file =
         Some(write(&directory, "cert.pem", &client.certificate.pem(), 0o644));
     let half = Link::refused(settings.clone(), DownCause::Tls).await;
     assert!(half.contains("cert_file and key_file go together"), "{half}");
     let key_file = write(&directory, "key.pem", &client.key.serialize_pem(), 0o640);
-    settings.login.key_file = Some(key_file.clone());
+    settings.broker.login.key_file = Some(key_file.clone());
     let shown = Link::refused(settings.clone(), DownCause::Tls).await;
     assert!(shown.contains("others may read this private key (mode 640)"), "{shown}");
     set_mode(&key_file, 0o600);
@@ -189,10 +191,10 @@ async fn mqtts_without_a_usable_ca_file_is_refused_before_a_byte_is_sent() {
     let mut settings = mqtts(broker.port(), Protocol::V5, empty);
     let reason = Link::refused(settings.clone(), DownCause::Tls).await;
     assert!(reason.contains("no certificate in it"), "{reason}");
-    settings.login.ca_file = Some(missing);
+    settings.broker.login.ca_file = Some(missing);
     let reason = Link::refused(settings.clone(), DownCause::Tls).await;
     assert!(reason.contains("cannot read ca_file"), "{reason}");
-    settings.login.ca_file = None;
+    settings.broker.login.ca_file = None;
     let reason = Link::refused(settings, DownCause::Tls).await;
     assert!(reason.contains("mqtts needs ca_file"), "{reason}");
     assert_eq!(broker.log().accepted, 0);
@@ -229,7 +231,7 @@ async fn an_output_logs_in_as_the_uplink_does_and_reads_its_files_anew() {
     let (host, port, client_id) = ("localhost".into(), broker.port(), "site".into());
     let output = output::spawn(OutputSettings {
         gateway: "gw".into(),
-        kind: OutputKind::Mqtt(MqttSettings { host, port, client_id, login }),
+        kind: OutputKind::Mqtt(Broker { host, port, client_id, login }),
         windows: Vec::new(),
         order: Some("o".into()),
     });

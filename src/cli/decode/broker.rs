@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rumqttc::v5::MqttOptions;
-use rumqttc::{TlsConfiguration, Transport};
 
 use super::PACKET_BYTES_MAX;
 use crate::cli::subscription::Subscription;
 use crate::config::MqttUrl;
 use crate::exit::{Exit, Failure};
-use crate::link::Login;
+use crate::mqtt::{self, Login};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -91,14 +90,9 @@ impl Broker {
         };
         let secrets = login.read().await.map_err(|failure| failure.reason)?;
         let id = format!("tidegate-decode-{}", std::process::id());
-        let mut options = MqttOptions::new(id, url.host.as_str(), url.port);
+        let broker = mqtt::Broker { host: url.host.clone(), port: url.port, client_id: id, login };
+        let mut options = broker.options_v5(secrets);
         options.set_keep_alive(KEEP_ALIVE).set_max_packet_size(Some(PACKET_BYTES_MAX));
-        if let Some((username, password)) = secrets.login {
-            options.set_credentials(username, password);
-        }
-        if let Some(tls) = secrets.tls {
-            options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
-        }
         Ok(options)
     }
 }

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use rumqttc::v5::mqttbytes::v5 as packet5;
 use rumqttc::v5::mqttbytes::{QoS as QosV5, v5::RetainForwardRule};
-use rumqttc::{NetworkOptions, Outgoing, QoS, TlsConfiguration, Transport, v5};
+use rumqttc::{Outgoing, QoS, v5};
 
 use crate::config::{MqttSource, Protocol};
-use crate::link::{Failure, Secrets};
+use crate::mqtt::{self, Broker, Failure, Secrets};
 
-/// For the TCP and TLS handshakes and CONNACK together.
-const CONNECT_TIMEOUT_S: u64 = 10;
 /// What a broker of MQTT 5 is told to send at most: longer messages never come.
 /// Those that do come and are too long for a reading are refused one by one.
 const PACKET_BYTES_MAX: u32 = 16 * 1024 * 1024;
@@ -66,35 +64,24 @@ pub(super) struct Message {
 /// A new client and event loop. Nothing is sent before the first step.
 pub(super) fn open(
     settings: &MqttSource,
+    broker: &Broker,
     receive_max: u16,
     secrets: Secrets,
 ) -> (Client, Connection) {
-    let mut network = NetworkOptions::new();
-    network.set_tcp_nodelay(true);
-    let Secrets { login, tls } = secrets;
-    let tls = tls.map(|tls| Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
-    let (host, port) = (settings.url.host.as_str(), settings.url.port);
     match settings.protocol {
         Protocol::V311 => {
-            let mut options = rumqttc::MqttOptions::new(&settings.client_id, host, port);
+            let mut options = broker.options_v4(secrets);
             options
                 .set_clean_session(false)
                 .set_manual_acks(true)
                 .set_keep_alive(settings.keep_alive)
                 .set_max_packet_size(PACKET_BYTES_MAX_V4, PACKET_BYTES_MAX_V4);
-            if let Some((username, password)) = login {
-                options.set_credentials(username, password);
-            }
-            if let Some(tls) = tls {
-                options.set_transport(tls);
-            }
             let (client, mut event_loop) = rumqttc::AsyncClient::new(options, REQUESTS_MAX);
-            network.set_connection_timeout(CONNECT_TIMEOUT_S);
-            event_loop.set_network_options(network);
+            event_loop.set_network_options(mqtt::network());
             (Client::V4(client), Connection::V4(Box::new(event_loop)))
         }
         Protocol::V5 => {
-            let mut options = v5::MqttOptions::new(&settings.client_id, host, port);
+            let mut options = broker.options_v5(secrets);
             let expiry = settings
                 .session_expiry
                 .map_or(NEVER_S, |length| u32::try_from(length.as_secs()).unwrap_or(NEVER_S));
@@ -104,15 +91,7 @@ pub(super) fn open(
                 .set_keep_alive(settings.keep_alive)
                 .set_session_expiry_interval(Some(expiry))
                 .set_receive_maximum(Some(receive_max))
-                .set_max_packet_size(Some(PACKET_BYTES_MAX))
-                .set_connection_timeout(CONNECT_TIMEOUT_S)
-                .set_network_options(network);
-            if let Some((username, password)) = login {
-                options.set_credentials(username, password);
-            }
-            if let Some(tls) = tls {
-                options.set_transport(tls);
-            }
+                .set_max_packet_size(Some(PACKET_BYTES_MAX));
             let keep_alive = settings.keep_alive;
             let (client, event_loop) = v5::AsyncClient::new(options, REQUESTS_MAX);
             (Client::V5(client), Connection::V5 { event_loop: Box::new(event_loop), keep_alive })

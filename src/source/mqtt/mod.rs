@@ -31,7 +31,7 @@ use super::Door;
 use crate::config::{self, Source};
 use crate::core::backoff;
 use crate::core::time::{Span, Uptime};
-use crate::link::{Login, NOT_BEFORE_S};
+use crate::mqtt::Broker;
 use session::{End, Session};
 
 /// A connection that lived so long, or that a message came through, is a good one:
@@ -40,13 +40,13 @@ const GOOD_AFTER: Duration = Duration::from_secs(60);
 
 /// Reads until the source is stopped.
 pub(super) async fn run(settings: config::MqttSource, source: Source, mut door: Door) {
-    let login = login(&settings);
+    let broker = Broker::of(&settings.url, &*settings.client_id, &settings.login);
     let backoff = (Span::from_std(settings.reconnect_min), Span::from_std(settings.reconnect_max));
     let mut session = Session::new(settings, &source, door.clone());
     let mut failures = 0;
     loop {
         let began = (door.clock)().uptime;
-        let End::Failed { reason, was_useful } = session.connection(&login).await else { return };
+        let End::Failed { reason, was_useful } = session.connection(&broker).await else { return };
         let now = (door.clock)().uptime;
         if was_useful || now.since_ns(began) >= GOOD_AFTER.as_nanos() as u64 {
             failures = 0;
@@ -62,19 +62,5 @@ pub(super) async fn run(settings: config::MqttSource, source: Source, mut door: 
             () = door.stopped() => return,
             () = tokio::time::sleep(pause.to_std()) => {}
         }
-    }
-}
-
-fn login(settings: &config::MqttSource) -> Login {
-    let config::Login { username, password_file, ca_file, cert_file, key_file } =
-        settings.login.clone();
-    Login {
-        tls: settings.url.is_tls,
-        username,
-        password_file,
-        ca_file,
-        cert_file,
-        key_file,
-        time_floor_s: NOT_BEFORE_S,
     }
 }

@@ -11,7 +11,7 @@ use super::gather::{Gathered, Gatherer};
 use crate::config::{MqttSource, Source};
 use crate::core::reading::Arrival;
 use crate::core::seam::Outcome;
-use crate::link::{Failure, Login};
+use crate::mqtt::{Broker, Failure};
 use crate::source::health::Connected;
 use crate::source::{Door, SourceMessage};
 
@@ -86,13 +86,14 @@ impl Session {
     }
 
     /// One connection from beginning to end.
-    pub(super) async fn connection(&mut self, login: &Login) -> End {
+    pub(super) async fn connection(&mut self, broker: &Broker) -> End {
         self.now = Now::default();
-        let secrets = match login.read().await {
+        let secrets = match broker.login.read().await {
             Ok(secrets) => secrets,
             Err(failure) => return failure.into(),
         };
-        let (client, mut connection) = client::open(&self.settings, self.receive_max, secrets);
+        let (client, mut connection) =
+            client::open(&self.settings, broker, self.receive_max, secrets);
         let end = match self.drive(&client, &mut connection).await {
             Ok(never) => match never {},
             Err(end) => end,

@@ -11,23 +11,26 @@ use crate::core::seam::DownCause;
 
 /// The end of a connection, or of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// For people.
-    pub(crate) reason: String,
+    pub reason: String,
     /// For the core.
-    pub(super) cause: DownCause,
+    pub cause: DownCause,
 }
 
 impl Failure {
-    pub(super) fn network(reason: impl Into<String>) -> Failure {
+    /// The network or the broker failed; later it may do.
+    pub fn network(reason: impl Into<String>) -> Failure {
         Failure { reason: reason.into(), cause: DownCause::Network }
     }
 
-    pub(super) fn refused(reason: impl Into<String>) -> Failure {
+    /// The broker does not want us.
+    pub fn refused(reason: impl Into<String>) -> Failure {
         Failure { reason: reason.into(), cause: DownCause::Refused }
     }
 
-    pub(super) fn asked() -> Failure {
+    /// We were asked to end it.
+    pub fn asked() -> Failure {
         Failure { reason: "disconnected on purpose".into(), cause: DownCause::Asked }
     }
 }

@@ -1,13 +1,14 @@
-//! Who a client is to its broker, and whom it trusts: of the uplink, and of an
-//! output on site.
+//! Who a client is to its broker, and whom it trusts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rumqttc::tokio_rustls::rustls::ClientConfig;
+use rumqttc::{MqttOptions, TlsConfiguration, Transport, v5};
 
 use super::error::Failure;
 use super::{password, tls};
+use crate::config;
 
 /// 2026-11-30T00:00:00Z: this version cannot run earlier, whatever the clock of
 /// a gateway that woke up in 1970 says. In seconds since 1970.
@@ -36,18 +37,55 @@ pub struct Login {
 
 /// What is read from files for one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Secrets {
+pub struct Secrets {
     /// User name and password. rumqttc sends no field that is empty.
-    pub(crate) login: Option<(String, String)>,
-    pub(crate) tls: Option<Arc<ClientConfig>>,
+    login: Option<(String, String)>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl Secrets {
+    /// Puts them into the options of the next connection of MQTT 3.1.1.
+    pub fn give_v4(self, options: &mut MqttOptions) {
+        if let Some((username, password)) = self.login {
+            options.set_credentials(username, password);
+        }
+        if let Some(tls) = self.tls {
+            options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
+        }
+    }
+
+    /// Puts them into the options of the next connection of MQTT 5.
+    pub fn give_v5(self, options: &mut v5::MqttOptions) {
+        if let Some((username, password)) = self.login {
+            options.set_credentials(username, password);
+        }
+        if let Some(tls) = self.tls {
+            options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
+        }
+    }
 }
 
 impl Login {
+    /// As the configuration says it; certificates are judged with
+    /// [`NOT_BEFORE_S`] as the least "now".
+    pub fn of(url: &config::MqttUrl, keys: &config::Login) -> Self {
+        let config::Login { username, password_file, ca_file, cert_file, key_file } = keys.clone();
+        Self {
+            tls: url.is_tls,
+            username,
+            password_file,
+            ca_file,
+            cert_file,
+            key_file,
+            time_floor_s: NOT_BEFORE_S,
+        }
+    }
+
     /// Reads the files as they are now.
     ///
     /// # Errors
     /// One cannot be read, or is not what it should be.
-    pub(crate) async fn read(&self) -> Result<Secrets, Failure> {
+    pub async fn read(&self) -> Result<Secrets, Failure> {
         let password = match &self.password_file {
             None => None,
             Some(path) => Some(password::read(path).await?),

@@ -1,0 +1,73 @@
+//! What every client of a broker has in common: where the broker is, who the client
+//! is to it and whom it trusts, and why a connection ended.
+//!
+//! There are three clients with three duties: `link` sends what is journaled and
+//! waits for each acknowledgement, `source::mqtt` reads and acknowledges after the
+//! commit, `output` shows the newest results on site. What they do with rumqttc's
+//! event loop differs and stays with them; how they get in is here, once.
+
+use std::time::Duration;
+
+use rumqttc::{MqttOptions, NetworkOptions, v5};
+
+use crate::config;
+
+mod error;
+mod login;
+mod password;
+mod tls;
+
+pub use self::error::Failure;
+pub use self::login::{Login, NOT_BEFORE_S, Secrets};
+
+/// For the TCP and TLS handshakes and CONNACK together.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A broker, and who a client is to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Broker {
+    /// Host name or address. A name is looked up at each attempt.
+    pub host: String,
+    /// Port, usually 1883, or 8883 with TLS.
+    pub port: u16,
+    /// The MQTT client identifier: two clients of one name push each other out.
+    pub client_id: String,
+    /// Who this client is, and whom it trusts.
+    pub login: Login,
+}
+
+impl Broker {
+    /// As the configuration says it.
+    pub fn of(url: &config::MqttUrl, client_id: impl Into<String>, keys: &config::Login) -> Self {
+        Self {
+            host: url.host.clone(),
+            port: url.port,
+            client_id: client_id.into(),
+            login: Login::of(url, keys),
+        }
+    }
+
+    /// For a client that speaks MQTT 3.1.1. Its event loop wants [`network`] besides.
+    pub fn options_v4(&self, secrets: Secrets) -> MqttOptions {
+        let mut options = MqttOptions::new(&self.client_id, &self.host, self.port);
+        secrets.give_v4(&mut options);
+        options
+    }
+
+    /// For a client that speaks MQTT 5.
+    pub fn options_v5(&self, secrets: Secrets) -> v5::MqttOptions {
+        let mut options = v5::MqttOptions::new(&self.client_id, &self.host, self.port);
+        options.set_connection_timeout(CONNECT_TIMEOUT.as_secs()).set_network_options(network());
+        secrets.give_v5(&mut options);
+        options
+    }
+}
+
+/// What rumqttc's event loop of MQTT 3.1.1 does not take from the options. Small
+/// packets are not held back for larger ones.
+pub fn network() -> NetworkOptions {
+    let mut network = NetworkOptions::new();
+    network.set_tcp_nodelay(true);
+    network.set_connection_timeout(CONNECT_TIMEOUT.as_secs());
+    network
+}
