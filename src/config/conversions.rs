@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
-use super::print::{Page, word};
+use super::page::{Page, word};
 use super::value;
 use crate::core::limits::NAME_BYTES_MAX;
 use crate::core::reading::Quality;

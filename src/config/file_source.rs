@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
-use super::print::Page;
+use super::page::Page;
 use super::value;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -70,7 +70,7 @@ fn pattern(value: &DeValue<'_>) -> Result<PathBuf, Wrong> {
 pub(super) fn print(page: &mut Page, file: &FileSource) {
     page.text("type", "file");
     page.path("path", Some(&file.path));
-    page.text("from", super::print::word(&STARTS, file.from_start));
+    page.text("from", super::page::word(&STARTS, file.from_start));
     page.duration("poll", file.poll);
     page.duration("complete_after", file.complete_after);
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::file::{Section, Wrong};
-use super::print::Page;
+use super::page::Page;
 use super::value;
 
 /// `[http]`.

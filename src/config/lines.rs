@@ -29,7 +29,7 @@ impl Format {
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(super::print::word(&FORMATS, *self))
+        f.write_str(super::page::word(&FORMATS, *self))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::file::Section;
-use super::print::Page;
+use super::page::Page;
 use super::{MqttUrl, value};
 
 /// Who the gateway is to a broker, and whom it trusts.

@@ -14,6 +14,7 @@ mod login;
 pub mod modbus;
 mod mqtt_source;
 mod output;
+mod page;
 mod print;
 #[cfg(test)]
 mod tests;

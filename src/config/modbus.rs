@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::check::{HOUR, ms, secs};
 use super::file::{Section, Wrong};
-use super::print::{Page, word};
+use super::page::{Page, word};
 use super::value::{self, quoted};
 use super::{Source, SourceKind};
 use crate::core::limits;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::file::{Section, Wrong};
 use super::login::{self, Login};
-use super::print::{Page, word};
+use super::page::{Page, word};
 use super::topic::{Filter, NameTemplate};
 use super::uplink::{PROTOCOLS, client_id, whole_seconds};
 use super::value::{self, duration_text, quoted};

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
 use super::login::{self, Login};
-use super::print::Page;
+use super::page::Page;
 use super::value::{self, duration_text};
 use super::{Address, MqttUrl, Source};
 use crate::core::id::SourceId;

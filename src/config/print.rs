@@ -1,70 +1,15 @@
 //! A [`Config`] as TOML, every key written out.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use super::dedupe::KEYS;
+use super::page::{Page, word};
 use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
-use super::value::{duration_text, quoted, size_text};
+use super::value::{duration_text, quoted};
 use super::{
     Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, conversions,
     file_source, http, modbus, mqtt_source, output, uplink, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
-
-/// Collects `key = value` lines.
-#[derive(Default)]
-pub(super) struct Page(String);
-
-impl Page {
-    pub(super) fn head(&mut self, head: &str) {
-        if !self.0.is_empty() {
-            self.0.push('\n');
-        }
-        self.0.push_str(head);
-        self.0.push('\n');
-    }
-
-    pub(super) fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
-        self.0.push_str(&format!("{key} = {value}\n"));
-    }
-
-    pub(super) fn text(&mut self, key: &str, text: &str) {
-        self.raw(key, quoted(text));
-    }
-
-    pub(super) fn path(&mut self, key: &str, path: Option<&PathBuf>) {
-        let text = path.map(|path| path.display().to_string());
-        self.text(key, &text.unwrap_or_default());
-    }
-
-    pub(super) fn list<'a>(&mut self, key: &str, texts: impl Iterator<Item = &'a str>) {
-        let texts: Vec<String> = texts.map(quoted).collect();
-        self.raw(key, format!("[{}]", texts.join(", ")));
-    }
-
-    pub(super) fn table<T>(
-        &mut self,
-        key: &str,
-        table: &BTreeMap<String, T>,
-        text: impl Fn(&T) -> &str,
-    ) {
-        let entry = |(name, value): (&String, &T)| {
-            format!("{} = {}", quoted(name.as_str()), quoted(text(value)))
-        };
-        let entries: Vec<String> = table.iter().map(entry).collect();
-        self.raw(key, format!("{{ {} }}", entries.join(", ")));
-    }
-
-    pub(super) fn duration(&mut self, key: &str, length: std::time::Duration) {
-        self.text(key, &duration_text(length));
-    }
-
-    pub(super) fn size(&mut self, key: &str, bytes: u64) {
-        self.text(key, &size_text(bytes));
-    }
-}
 
 pub(super) fn print(config: &Config) -> String {
     let mut page = Page::default();
@@ -111,7 +56,7 @@ pub(super) fn print(config: &Config) -> String {
         output::print(&mut page, one);
     }
     http::print(&mut page, &config.http);
-    page.0
+    page.finish()
 }
 
 fn clock(page: &mut Page, clock: &Clock) {
@@ -223,11 +168,6 @@ fn source_time(page: &mut Page, time: &SourceTime) {
     page.text("manufactured", &manufactured.unwrap_or_default());
     page.text("on_bad_time", word(&POLICIES, time.on_bad_time));
     page.duration("bound", time.bound);
-}
-
-/// The word of a meaning; each has one.
-pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
-    words.iter().find(|(_, known)| *known == meaning).map_or("", |(word, _)| word)
 }
 
 fn lines(page: &mut Page, source: &Source) {

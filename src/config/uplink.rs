@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::check::{HOUR, KIB, MIB, ms, secs};
 use super::file::{Section, Wrong};
 use super::login::Login;
-use super::print::{Page, word};
+use super::page::{Page, word};
 use super::{login, value};
 use crate::core::forward::{Batching, ForwardSettings, ShareSettings};
 use crate::core::limits;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
-use super::print::Page;
+use super::page::Page;
 use super::time::parse_zone;
 use super::value::{self, duration_text, quoted};
 use crate::core::id::SourceId;

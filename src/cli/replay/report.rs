@@ -11,7 +11,7 @@ use super::trace::Trace;
 use crate::core::lateness::text as length;
 use crate::core::window::{LatePolicy, Number, WindowSpec};
 
-/// Differences, and refused lines, that are shown.
+/// Differences that are shown.
 pub(super) const SHOWN_MAX: usize = 20;
 
 /// The outcome of all runs.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::report::SHOWN_MAX;
 use crate::config::{Config, Format, Pointer, SourceMap, TimeUnit};
 use crate::core::clock::{ClockSettings, ClockSource, ClockState};
 use crate::core::id::{BootId, Offset, Seq, SourceId};
@@ -28,6 +27,8 @@ use crate::store::{StoreError, inspect};
 /// A device stamp is believed this far ahead of its arrival, where the
 /// configuration does not know the source.
 const FUTURE_LIMIT: Span = Span::from_secs(300);
+/// Refused lines that are shown; the rest is counted.
+const REFUSED_SHOWN_MAX: usize = 20;
 
 /// Everything that is replayed. Held in memory.
 #[derive(Debug, Default)]
@@ -215,7 +216,7 @@ impl<'a> Loader<'a> {
                 };
                 if let Err(why) = result {
                     self.trace.refused_count += 1;
-                    if self.trace.refused.len() < SHOWN_MAX {
+                    if self.trace.refused.len() < REFUSED_SHOWN_MAX {
                         self.trace.refused.push(format!("{shown}: line {number}: {why}"));
                     }
                 }

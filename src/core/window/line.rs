@@ -17,7 +17,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::aggregate::Compensated;
+use super::sum::Compensated;
 
 /// Points of one window; 24 bytes each, 96 KiB.
 pub(super) const POINTS_MAX: usize = 4_096;

@@ -31,6 +31,7 @@ mod row;
 pub mod sketch;
 pub mod spec;
 mod spine;
+mod sum;
 pub mod watermark;
 
 pub use aggregate::{Accumulator, Sample};
