@@ -5,6 +5,10 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 #![expect(clippy::print_stdout, reason = "its output is the table")]
 
+use std::io::{BufWriter, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use support::feeder::Feeder;
@@ -16,6 +20,8 @@ mod support;
 
 /// What the whole process may take, whatever waits; in KiB.
 const RESIDENT_KIB_MAX: u64 = 48 * 1024;
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn readings() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a longer run is asked for by hand")]
@@ -43,24 +49,71 @@ fn row(what: &str, since: Instant, process: &Process, status: &serde_json::Value
     assert!(peak < RESIDENT_KIB_MAX, "{what}: {peak} KiB");
 }
 
+/// How the readings come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// With receipts: the sender waits for those of 20,000 lines.
+    Acknowledged,
+    /// Without: as fast as the agent reads.
+    Unasked,
+}
+
+/// Feeds `count` lines and waits until all of them are durable.
+fn fill(way: Way, config: &Path, input: u16, count: u64) {
+    if way == Way::Acknowledged {
+        return Feeder::start(input, "soak", count).join();
+    }
+    wait("the agent listens", || TcpStream::connect(("127.0.0.1", input)).is_ok());
+    let stream = TcpStream::connect(("127.0.0.1", input)).unwrap();
+    let mut stream = BufWriter::with_capacity(256 * 1024, stream);
+    for n in 1..=count {
+        writeln!(stream, "{{\"entity\":\"soak\",\"property\":\"n\",\"value\":{n}}}").unwrap();
+    }
+    drop(stream.into_inner().unwrap());
+    wait("all is durable", || {
+        let status = status(config);
+        status["sources"][0]["accepted"] == count && status["journal"]["uncommitted"] == 0
+    });
+}
+
 #[test]
-#[expect(clippy::disallowed_methods, reason = "it measures time, and judges nothing by it")]
 fn b_07_memory_does_not_grow_with_the_backlog() {
+    fill_kill_and_drain(Way::Acknowledged);
+}
+
+#[test]
+fn b_07_memory_does_not_grow_with_the_backlog_of_a_sender_that_never_waits() {
+    fill_kill_and_drain(Way::Unasked);
+}
+
+#[expect(clippy::disallowed_methods, reason = "it measures time, and judges nothing by it")]
+fn fill_kill_and_drain(way: Way) {
     if !has_mosquitto("b_07") {
         return;
     }
+    // One after the other: these are figures.
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let count = readings();
     let folder = tempfile::tempdir().unwrap();
     let mut broker = Mosquitto::start(folder.path());
     broker.down();
     let input = free_port();
     let config = configure(folder.path(), broker.port, input, "max_bytes = \"8GiB\"");
+    let live_input = free_port();
+    let text = std::fs::read_to_string(&config).unwrap();
+    let text = match way {
+        Way::Acknowledged => text,
+        Way::Unasked => text.replace("acknowledge = true", "acknowledge = false"),
+    };
+    let live = "[[source]]\nname = \"live\"\ntype = \"listen\"\nacknowledge = true\n";
+    let text = format!("{text}{live}address = \"127.0.0.1:{live_input}\"\n");
+    std::fs::write(&config, text).unwrap();
     let log = folder.path().join("agent.log");
-    println!("{count} readings");
+    println!("{count} readings, {way:?}");
 
     let running = agent(&config, &log);
     let since = Instant::now();
-    Feeder::start(input, "soak", count).join();
+    fill(way, &config, input, count);
     row("filled", since, &running, &status(&config));
     let since = Instant::now();
     // Several reports of an agent that has nothing to do but try its broker.
@@ -75,14 +128,15 @@ fn b_07_memory_does_not_grow_with_the_backlog() {
     let first = status(&config);
     row("ready after SIGKILL", since, &running, &first);
     assert_eq!(first["sources"][0]["accepted"].as_u64(), Some(count));
-    let live = Feeder::start(input, "live", 1_000);
+    let live = Feeder::start(live_input, "live", 1_000);
     wait("live readings are taken while the backlog drains", || live.acked() == 1_000);
     live.join();
     wait("all is drained", || status(&config)["uplink"]["backlog"] == 0);
     let last = status(&config);
     row("drained", since, &running, &last);
-    let books = &last["sources"][0];
-    assert_eq!(books["acknowledged"].as_u64(), Some(count + 1_000));
-    assert_eq!((&books["evicted"], &books["lost"]), (&0.into(), &0.into()));
+    for (books, count) in [(&last["sources"][0], count), (&last["sources"][1], 1_000)] {
+        assert_eq!(books["acknowledged"].as_u64(), Some(count));
+        assert_eq!((&books["evicted"], &books["lost"]), (&0.into(), &0.into()));
+    }
     assert_eq!(running.stop(), Some(0));
 }

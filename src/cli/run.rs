@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{ConfigFile, logging};
 use crate::exit::{Exit, Failure};
+use crate::host;
 use crate::shell::lock::LockError;
 use crate::shell::run::{self, StartupError, StoreFailure};
 use crate::store::OpenError;
@@ -21,6 +22,7 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let config = args.config.load()?;
     logging::start(&config.gateway.log, config.gateway.log_format)?;
     let data_dir = config.gateway.data_dir.clone();
+    host::memory::keep_little();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -331,6 +331,10 @@ fn keys_must_agree() {
         "[journal]\nmax_age = '30s'",
         "t.toml:7: journal.max_age: \"30s\" is out of range; use 1m to 10years",
     );
+    for wrong in ["4s", "61m"] {
+        let what = format!("journal.stuck_after: \"{wrong}\" is out of range; use 5s to 1h");
+        check(&format!("[journal]\nstuck_after = '{wrong}'"), &format!("t.toml:7: {what}"));
+    }
     check(
         "[journal]\nmax_bytes = '65GiB'",
         "t.toml:7: journal.max_bytes: is more than 4096 segments; lower it or raise segment_bytes",

@@ -33,13 +33,19 @@ pub const NESTING_MAX: usize = 64;
 pub const SOURCE_BATCH_MAX: usize = 512;
 
 /// Batches that wait between all sources and the driver.
-pub const SOURCE_QUEUE_MAX: usize = 32;
+pub const SOURCE_QUEUE_MAX: usize = 8;
 
 /// Inputs that the driver hands to the core in one turn.
 pub const TURN_INPUTS_MAX: usize = 64;
 
-/// Entries that wait for the next commit before sources must wait.
-pub const PENDING_ENTRIES_MAX: usize = 32 * 1024;
+/// Batches of sources among them. Whether there is room is asked before a turn, not
+/// between its batches: so much may come on top of what waits already.
+pub const TURN_BATCHES_MAX: usize = 8;
+
+/// Entries that wait for the next commit before sources must wait. As many are on
+/// their way to the disk meanwhile; more of them make commits larger and the agent,
+/// by some 300 bytes each, but nothing faster.
+pub const PENDING_ENTRIES_MAX: usize = 8 * 1024;
 
 /// Estimated bytes in memory that wait for the next commit before sources must
 /// wait.
@@ -126,7 +132,9 @@ pub const EVENT_QUEUE_MAX: usize = 1024;
 // A reading as long as the longest line, split over continuation chunks, still
 // fits one batch: it is applied whole or not at all.
 const _: () = assert!(LINE_BYTES_MAX.div_ceil(FRAME_BYTES_MAX) + 32 < BATCH_OPERATIONS_MAX);
-const _: () = assert!(SOURCE_BATCH_MAX * TURN_INPUTS_MAX <= PENDING_ENTRIES_MAX);
+// A turn at most doubles what may wait; and the rest of its inputs is for others.
+const _: () = assert!(SOURCE_BATCH_MAX * TURN_BATCHES_MAX <= PENDING_ENTRIES_MAX);
+const _: () = assert!(TURN_BATCHES_MAX < TURN_INPUTS_MAX);
 const _: () = assert!(FETCH_ENTRIES_MAX <= READY_ENTRIES_MAX);
 const _: () = assert!(FRAME_READINGS_MAX <= FETCH_ENTRIES_MAX);
 const _: () = assert!(BATCH_READINGS_MAX <= READY_ENTRIES_MAX);

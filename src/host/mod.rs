@@ -1,5 +1,5 @@
-//! Facts about this machine: its clocks, its disk, its boot, its signals and
-//! its service manager. Knows nothing of Tidegate but the core's types.
+//! Facts about this machine: its clocks, its disk, its memory, its boot, its signals
+//! and its service manager. Knows nothing of Tidegate but the core's types.
 
 pub mod boot;
 mod carried;
@@ -7,6 +7,7 @@ pub mod chrony;
 pub mod clocks;
 pub mod disk;
 pub mod kernel_clock;
+pub mod memory;
 pub mod ptp;
 pub mod sampler;
 pub mod signal;

@@ -20,7 +20,7 @@ use super::wiring;
 use crate::core::agent::Agent;
 use crate::core::clock::ClockFacts;
 use crate::core::id::{ReceiptId, UplinkId};
-use crate::core::limits::TURN_INPUTS_MAX;
+use crate::core::limits::{TURN_BATCHES_MAX, TURN_INPUTS_MAX};
 use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
 use crate::core::time::{MonoTime, Span};
 use crate::host::{HostClock, disk};
@@ -29,10 +29,6 @@ use crate::http::status::{About, Report};
 use crate::source::SourceMessage;
 use crate::source::health::HealthBoard;
 use crate::store::worker::Worker;
-
-/// Of a turn's inputs, so many are kept for the sources: a storm of PUBACKs
-/// must not keep new readings out.
-const SOURCE_INPUTS: usize = TURN_INPUTS_MAX / 2;
 
 /// A turn comes at least this often, for the watchdog and the status.
 const IDLE_TURN: Duration = Duration::from_secs(1);
@@ -198,7 +194,9 @@ impl Driver {
 
     /// Takes what else is there, up to the bounds of a turn.
     fn gather(&mut self) {
-        while self.inputs.len() < TURN_INPUTS_MAX - SOURCE_INPUTS {
+        // Room is kept for the sources: a storm of PUBACKs must not keep new
+        // readings out.
+        while self.inputs.len() < TURN_INPUTS_MAX - TURN_BATCHES_MAX {
             if let Ok(event) = self.inbox.store.try_recv() {
                 self.inputs.push(Input::Store(event));
             } else if let Ok((uplink, event)) = self.inbox.link.try_recv() {
@@ -214,11 +212,11 @@ impl Driver {
             self.answer(request);
         }
         let accepts = self.agent.accepts_readings();
-        while accepts && self.inputs.len() < TURN_INPUTS_MAX {
+        while accepts && self.has_room_for_a_batch() {
             let Ok(message) = self.inbox.sources.try_recv() else { break };
             self.take_message(message);
         }
-        while accepts && self.inputs.len() < TURN_INPUTS_MAX {
+        while accepts && self.has_room_for_a_batch() {
             let Ok(returned) = self.inbox.releases.try_recv() else { break };
             self.take_back(returned);
         }
@@ -227,6 +225,14 @@ impl Driver {
             self.is_stopping = true;
             self.inputs.push(Input::Stop);
         }
+    }
+
+    /// Whether this turn takes one more batch of a source, or one release.
+    fn has_room_for_a_batch(&self) -> bool {
+        let brings_entries =
+            |input: &&Input| matches!(input, Input::Readings(_) | Input::Release(_));
+        self.inputs.len() < TURN_INPUTS_MAX
+            && self.inputs.iter().filter(brings_entries).count() < TURN_BATCHES_MAX
     }
 
     fn take_message(&mut self, message: SourceMessage) {

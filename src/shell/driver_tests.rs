@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::core::agent::{Settings, SourceSettings, WhenFull};
 use crate::core::clock::{BootFacts, ClockSettings, Vouch};
-use crate::core::id::{SourceId, UplinkId};
+use crate::core::id::{PublishId, SourceId, UplinkId};
 use crate::core::reading::{Entry, Flags, Quality, Reading, Series, Value};
 use crate::core::seam::{Batch, DownCause, LinkTerms, PublishBody};
 use crate::core::settings::UplinkSettings;
@@ -20,14 +20,14 @@ use crate::store;
 /// Generous: only a hang reaches it.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-struct Rig {
+struct Rig<D = tokio::task::JoinHandle<DriverEnd>> {
     messages: mpsc::Sender<SourceMessage>,
     commands: mpsc::Receiver<LinkCommand>,
     link_events: mpsc::Sender<(UplinkId, LinkEvent)>,
     requests: mpsc::Sender<Request>,
     stop: watch::Sender<bool>,
     clock: Arc<HostClock>,
-    driver: tokio::task::JoinHandle<DriverEnd>,
+    driver: D,
 }
 
 fn settings() -> Settings {
@@ -52,6 +52,13 @@ fn settings() -> Settings {
 }
 
 fn rig(data_dir: &Path) -> Rig {
+    let Rig { messages, commands, link_events, requests, stop, clock, driver } = at_rest(data_dir);
+    let driver = tokio::spawn(driver.run());
+    Rig { messages, commands, link_events, requests, stop, clock, driver }
+}
+
+/// The same with a loop that does not turn by itself.
+fn at_rest(data_dir: &Path) -> Rig<Driver> {
     let (store_events, store_inbox) = mpsc::channel(16);
     let options = store::Options {
         data_dir: data_dir.to_owned(),
@@ -98,7 +105,6 @@ fn rig(data_dir: &Path) -> Rig {
         turns: Arc::default(),
     };
     let driver = Driver::new(agent, effects, Arc::clone(&clock), about, (inbox, outbox));
-    let driver = tokio::spawn(driver.run());
     Rig { messages, commands, link_events, requests, stop, clock, driver }
 }
 
@@ -154,6 +160,29 @@ impl Rig {
         self.stop.send_replace(true);
         timeout(DEADLINE, self.driver).await.unwrap().unwrap()
     }
+}
+
+#[tokio::test]
+async fn a_turn_takes_so_many_batches_and_leaves_room_for_them_in_a_storm_of_pubacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = at_rest(dir.path());
+    let taken = |driver: &Driver| {
+        driver.inputs.iter().filter(|input| matches!(input, Input::Readings(_))).count()
+    };
+    for _ in 0..TURN_BATCHES_MAX + 3 {
+        let message = SourceMessage { batch: batch(&rig.clock, 1), receipt: None };
+        rig.messages.try_send(message).unwrap();
+    }
+    for _ in 0..2 * TURN_INPUTS_MAX {
+        let event = LinkEvent::Puback { id: PublishId(1), code: 0 };
+        rig.link_events.try_send((UplinkId(0), event)).unwrap();
+    }
+    rig.driver.gather();
+    assert_eq!((taken(&rig.driver), rig.driver.inputs.len()), (TURN_BATCHES_MAX, TURN_INPUTS_MAX));
+    rig.driver.inputs.clear();
+    rig.driver.gather();
+    assert_eq!(taken(&rig.driver), 3);
+    rig.driver.outbox.store.close_and_join();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -311,7 +311,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
 
 fn claim(config: &Config, clock: &HostClock) -> Result<Lock, StartupError> {
     let path = wiring::data_dir(config);
-    std::fs::create_dir_all(path)
+    store::create_folder(path)
         .map_err(|error| StartupError::DataDir { path: path.to_owned(), error })?;
     Lock::take(path, clock.now().wall).map_err(StartupError::Lock)
 }

@@ -21,14 +21,27 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Creates a folder, and its parents, durably.
-pub(super) fn create_folder(path: &Path) -> io::Result<()> {
+/// Creates a folder, and those above it that are missing, so that a power cut takes
+/// none of their names.
+///
+/// # Errors
+/// One cannot be made or synced.
+pub fn create_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    fs::create_dir_all(path)?;
+    // Of a relative path the last one above is the working directory.
+    let above = match path.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    create_folder(above)?;
+    fs::create_dir(path).or_else(|error| match path.is_dir() {
+        true => Ok(()),
+        false => Err(error),
+    })?;
     sync_folder(path)?;
-    path.parent().map_or(Ok(()), sync_folder)
+    sync_folder(above)
 }
 
 /// What a file or folder takes on disk, in bytes; what vanishes meanwhile

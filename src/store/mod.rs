@@ -66,6 +66,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use disk::create_folder;
 pub use error::{OpenError, StoreError};
 pub use segment::is_opening_segment;
 

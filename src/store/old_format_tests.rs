@@ -1,21 +1,23 @@
-//! A journal as format 1 wrote it: `tests/data/journal-v1.lz4` holds its files
-//! (postcard of names and contents, lz4 around them). Segment 1 is sealed, with
-//! 20 readings and a gap record; segment 2 was active, with 10, when the process
-//! was killed.
+//! Journals as formats 1 and 2 wrote them: `tests/data/journal-v1.lz4` and
+//! `journal-v2.lz4` hold their files (postcard of names and contents, lz4 around
+//! them), each written by the last build of its format. Segment 1 is sealed, with 20
+//! readings and a gap record; segment 2 was active, with 10, when the process was
+//! killed.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::store_tests::{EPOCH, commit, fetch, open, options, reading};
 use super::{Store, inspect};
-use crate::core::clock::{ClockSource, ClockState};
-use crate::core::id::{Offset, Seq, SourceId};
+use crate::core::clock::{Boot, ClockSource, ClockState};
+use crate::core::id::{BootId, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, GapReason, GapRecord};
 use crate::core::seam::{ClockLedger, Commit, Fetch, Meta, SeqSet, SourceMeta};
-use crate::core::time::{EventTime, IngestTime};
+use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 
-fn unpack_journal(dir: &Path) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/journal-v1.lz4");
+fn unpack_journal(format: u8, dir: &Path) {
+    let name = format!("tests/data/journal-v{format}.lz4");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let packed = std::fs::read(path).unwrap();
     let files = lz4_flex::block::decompress_size_prepended(&packed).unwrap();
     let files: Vec<(String, Vec<u8>)> = postcard::from_bytes(&files).unwrap();
@@ -83,6 +85,33 @@ fn meta() -> Meta {
     }
 }
 
+/// What format 2 knew besides: what waits for its final time, and the clocks.
+fn meta_2() -> Meta {
+    let boot = |n| Boot {
+        id: BootId([n; 16]),
+        first_offset: Offset(u64::from(n)),
+        wall_offset_ns: -5,
+        set_by: ClockSource::Saved,
+        source: ClockSource::Ntp,
+        stretches: Vec::new(),
+        suspends: Vec::new(),
+        rate_ppb: Some(1_200),
+        last_up: Uptime::from_ns(9),
+    };
+    let ledger = ClockLedger {
+        timebase: TimebaseId(2),
+        boots: (1..=2).map(boot).collect(),
+        ..ClockLedger::default()
+    };
+    Meta {
+        sealed: Offset(20),
+        retimed: vec![(Offset(0), Offset(3))],
+        alive: Some((BootId([1; 16]), Uptime::from_ns(30))),
+        clock: Arc::new(ledger),
+        ..meta()
+    }
+}
+
 fn all_of(store: &mut Store) -> Vec<(Offset, Entry)> {
     let mut entries = store.fetch(&fetch(0));
     assert_eq!(entries.damaged, []);
@@ -93,51 +122,59 @@ fn all_of(store: &mut Store) -> Vec<(Offset, Entry)> {
 }
 
 #[test]
-fn a_journal_of_format_1_is_read_and_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    unpack_journal(dir.path());
-    let (mut store, recovered) = open(dir.path());
-    assert_eq!((recovered.next, &recovered.damaged), (Offset(31), &vec![]));
-    assert_eq!(recovered.broken_numbering, None);
-    assert_eq!(recovered.meta, Some(meta()));
-    let range = recovered.segments[0].contents[&(SourceId::new("plc"), EPOCH)];
-    assert_eq!((range.first, range.last), (Seq(1), Seq(20)));
-    assert_eq!(all_of(&mut store), entries());
-    // The new format beside the old, in one segment.
-    let clock = Arc::new(ClockLedger { timebase: Default::default(), ..ClockLedger::default() });
-    let next = Meta { sealed: Offset(32), clock, ..meta() };
-    let more = Commit { first: Offset(31), meta: next.clone(), ..commit(31, 31) };
-    store.commit(&more).unwrap();
-    drop(store);
-    let (mut store, recovered) = open(dir.path());
-    assert_eq!(recovered.meta, Some(next));
-    assert_eq!(all_of(&mut store), [entries(), vec![(Offset(31), reading(31))]].concat());
+fn a_journal_of_an_older_format_is_read_and_goes_on() {
+    for (format, meta) in [(1, meta()), (2, meta_2())] {
+        let dir = tempfile::tempdir().unwrap();
+        unpack_journal(format, dir.path());
+        let (mut store, recovered) = open(dir.path());
+        assert_eq!((recovered.next, &recovered.damaged), (Offset(31), &vec![]));
+        assert_eq!(recovered.broken_numbering, None);
+        assert_eq!(recovered.meta.as_ref(), Some(&meta), "format {format}");
+        let range = recovered.segments[0].contents[&(SourceId::new("plc"), EPOCH)];
+        assert_eq!((range.first, range.last), (Seq(1), Seq(20)));
+        assert_eq!(all_of(&mut store), entries());
+        // The new format beside the old, in one segment.
+        let next = Meta { sealed: Offset(32), ..meta };
+        let more = Commit { first: Offset(31), meta: next.clone(), ..commit(31, 31) };
+        store.commit(&more).unwrap();
+        drop(store);
+        let (mut store, recovered) = open(dir.path());
+        assert_eq!(recovered.meta, Some(next));
+        assert_eq!(all_of(&mut store), [entries(), vec![(Offset(31), reading(31))]].concat());
+    }
 }
 
 #[test]
-fn offline_tools_read_format_1() {
-    let dir = tempfile::tempdir().unwrap();
-    unpack_journal(dir.path());
-    let stats = inspect::stats(dir.path()).unwrap();
-    assert_eq!((stats.entries, stats.segments.len()), (31, 2));
-    let mut shown = Vec::new();
-    inspect::cat(dir.path(), Offset(0), |offset, entry| shown.push((offset, entry))).unwrap();
-    assert_eq!(shown, entries());
-    let reports = inspect::verify(dir.path(), |_| ()).unwrap();
-    assert!(reports.iter().all(|report| report.damage.is_empty()), "{reports:?}");
+fn offline_tools_read_older_formats() {
+    for format in [1, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        unpack_journal(format, dir.path());
+        let stats = inspect::stats(dir.path()).unwrap();
+        assert_eq!((stats.entries, stats.segments.len()), (31, 2));
+        let mut shown = Vec::new();
+        inspect::cat(dir.path(), Offset(0), |offset, entry| shown.push((offset, entry))).unwrap();
+        assert_eq!(shown, entries());
+        let reports = inspect::verify(dir.path(), |_| ()).unwrap();
+        assert!(reports.iter().all(|report| report.damage.is_empty()), "{reports:?}");
+    }
 }
 
 #[test]
 fn with_its_newest_segment_lost_the_head_and_the_seal_are_read() {
-    for is_head_there in [true, false] {
+    for (format, sealed, is_head_there) in
+        [(1, 21, true), (1, 21, false), (2, 9, true), (2, 9, false)]
+    {
         let dir = tempfile::tempdir().unwrap();
-        unpack_journal(dir.path());
+        unpack_journal(format, dir.path());
         std::fs::write(dir.path().join("journal/000002/db"), b"").unwrap();
         if !is_head_there {
             std::fs::remove_file(dir.path().join("journal/000002.head")).unwrap();
         }
         let (_, recovered) = Store::open(&options(dir.path())).unwrap();
         let kept = recovered.meta.unwrap();
-        assert_eq!((kept.sources[&SourceId::new("plc")].tail, kept.sealed), (Seq(20), Offset(21)));
+        assert_eq!(
+            (kept.sources[&SourceId::new("plc")].tail, kept.sealed),
+            (Seq(20), Offset(sealed))
+        );
     }
 }

@@ -14,9 +14,10 @@ use tempfile::TempDir;
 
 use crate::support::broker::{Log, ScriptedBroker};
 use crate::support::feeder::Feeder;
+use crate::support::limit::MemoryLimit;
 use crate::support::process::{self, Process, free_port};
 use crate::support::script::Script;
-use crate::support::shim::{BadDisk, FakeClock};
+use crate::support::shim::{BadDisk, FakeClock, VolatileDisk};
 
 /// Far beyond what anything here takes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
@@ -115,6 +116,16 @@ impl Plant {
     /// Runs it on a disk that can be made bad.
     pub(crate) fn run_on(&mut self, disk: &BadDisk) {
         self.running = Some(disk.agent(&self.config, &self.folder.path().join("log")));
+    }
+
+    /// Runs it on a disk whose page cache a power cut takes.
+    pub(crate) fn run_on_volatile(&mut self, disk: &VolatileDisk) {
+        self.running = Some(disk.agent(&self.config, &self.folder.path().join("log")));
+    }
+
+    /// Runs it with so much memory and no more.
+    pub(crate) fn run_within(&mut self, limit: &MemoryLimit) {
+        self.running = Some(limit.agent(&self.config, &self.folder.path().join("log")));
     }
 
     /// Waits until it ends by itself; the exit code.

@@ -1,12 +1,15 @@
 //! Field cases of the buffer: its cap, its books, the space it gives back.
 
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::agent::Plant;
+use crate::agent::{Plant, first_seen};
 use crate::ledger::Ledger;
+use crate::support::limit::MemoryLimit;
 use crate::support::script::Script;
 
 const CAP: u64 = 20_000_000;
@@ -114,4 +117,123 @@ async fn b_03_disk_space_comes_back_after_each_drain() {
     }
     // Within one segment: where in it a cycle ends is chance.
     assert!(after[4] <= after[0] / 4 * 5 + (1 << 20), "{after:?}");
+}
+
+/// 200,000 readings: `tests/soak.rs` takes as many as wanted.
+#[tokio::test(flavor = "multi_thread")]
+async fn b_07_a_backlog_is_drained_within_little_memory() {
+    const COUNT: u64 = 200_000;
+    let mut plant = Plant::new(Script::default(), "", &[("in", ""), ("live", "")]).await;
+    plant.broker.refuse(true);
+    plant.run();
+    plant.feed("in", COUNT).join();
+    plant.kill();
+    let limit = MemoryLimit::of(192, "b_07");
+    plant.broker.refuse(false);
+    plant.run_within(&limit);
+    let uptime_s = plant.status()["uptime_s"].as_f64().unwrap();
+    assert!(uptime_s <= 60.0, "ready after {uptime_s} s");
+    let live = plant.feed("live", 1_000);
+    plant.wait_for_status("live readings are taken while it drains", |_| live.acked() == 1_000);
+    live.join();
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    for (source, count) in [("in", COUNT), ("live", 1_000)] {
+        let ledger = Ledger::of(&plant.broker.log(), source);
+        ledger.assert_complete(count);
+        assert_eq!(ledger.missing, [].into(), "{source}");
+    }
+    assert_eq!(limit.kills(), 0);
+    assert!(!plant.log().contains("bug"), "{}", plant.log());
+    assert_eq!(plant.stop(), Some(0));
+}
+
+/// The newest segment of a journal, as its engine has it.
+fn open_newest(plant: &Plant) -> sled::Db {
+    let entries = std::fs::read_dir(plant.folder().join("data/journal")).unwrap();
+    let folders = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    sled::Config::new().path(folders.max().unwrap()).open().unwrap()
+}
+
+/// The keys of all frames, in the order of the journal.
+fn frames(db: &sled::Db) -> Vec<sled::IVec> {
+    db.scan_prefix(b"f").keys().map(Result::unwrap).collect()
+}
+
+fn damage(db: &sled::Db, key: &sled::IVec) {
+    let noise: Vec<u8> = (0..16_u8).map(|n| n.wrapping_mul(151) ^ 0x5a).collect();
+    db.insert(key, noise).unwrap();
+    db.flush().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b_08_a_record_that_cannot_be_read_costs_itself() {
+    let mut plant = Plant::new(Script::default(), "", &[("in", "")]).await;
+    plant.broker.refuse(true);
+    plant.run();
+    // The 500th alone in its frame, by a commit of its own.
+    let mut stream = plant.connect("in");
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    let mut acked = 0;
+    for numbers in [1..=499, 500..=500, 501..=1_000] {
+        let (last, mut lines) = (*numbers.end(), String::new());
+        for n in numbers {
+            let _ = writeln!(lines, "{{\"entity\":\"e\",\"property\":\"p\",\"value\":{n}}}");
+        }
+        stream.write_all(lines.as_bytes()).unwrap();
+        while acked < last {
+            let mut answer = String::new();
+            answers.read_line(&mut answer).unwrap();
+            let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+            acked = answer["acked"].as_u64().unwrap();
+        }
+    }
+    plant.kill();
+    let db = open_newest(&plant);
+    let keys = frames(&db);
+    let at = |key: &sled::IVec| u64::from_be_bytes(key[1..9].try_into().unwrap());
+    let place = keys.iter().position(|key| at(key) == 499).unwrap();
+    assert_eq!(at(&keys[place + 1]), 500, "a frame of one");
+    damage(&db, &keys[place]);
+    drop(db);
+
+    plant.broker.refuse(false);
+    plant.run();
+    plant.wait_for_status("nothing waits", |status| {
+        status["uplink"]["backlog"] == 0 && status["sources"][0]["lost"] == 1
+    });
+    let sent = first_seen(&plant.broker.log(), "in");
+    assert!(sent.into_iter().eq((1..=499).chain(501..=1_000)), "the others, in their order");
+    let ledger = Ledger::of(&plant.broker.log(), "in");
+    ledger.assert_complete(1_000);
+    assert_eq!(ledger.missing, [(500, "corrupt".to_owned())].into());
+    let books = plant.status()["sources"][0].clone();
+    assert_eq!((&books["accepted"], &books["acknowledged"]), (&1_000.into(), &999.into()));
+    assert_eq!(plant.stop(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b_08_the_loss_of_a_damaged_frame_is_bounded_and_reported() {
+    const COUNT: u64 = 5_000;
+    let mut plant = Plant::new(Script::default(), "", &[("in", "")]).await;
+    plant.broker.refuse(true);
+    plant.run();
+    plant.feed("in", COUNT).join();
+    plant.kill();
+    let db = open_newest(&plant);
+    let keys = frames(&db);
+    damage(&db, &keys[keys.len() / 2]);
+    drop(db);
+
+    plant.broker.refuse(false);
+    plant.run();
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    let sent = first_seen(&plant.broker.log(), "in");
+    assert!(sent.is_sorted(), "the others, in their order");
+    let ledger = Ledger::of(&plant.broker.log(), "in");
+    ledger.assert_complete(COUNT);
+    let lost = ledger.missing.len() as u64;
+    assert!((1..=256).contains(&lost), "{lost} lost with one frame");
+    assert!(ledger.missing.values().all(|reason| reason == "corrupt"));
+    assert_eq!(plant.status()["sources"][0]["lost"], lost);
+    assert_eq!(plant.stop(), Some(0));
 }

@@ -205,3 +205,34 @@ async fn on_a_read_only_disk_the_agent_does_not_start_and_says_what_to_do() {
     let log = plant.log();
     assert!(log.contains("Read-only file system"), "{log}");
 }
+
+/// The kernel lets nobody take writing away while files are open for it, so a disk
+/// that turns read-only beneath a running agent is the shim's work, above. Here the
+/// mount is real.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_read_only_mount_keeps_the_agent_from_starting_until_it_is_writable() {
+    let Some(Small { mut plant, disk }) = small("drop-oldest", "a read-only mount").await else {
+        return;
+    };
+    plant.broker.refuse(true);
+    plant.run();
+    plant.feed("in", 1_000).join();
+    assert!(!disk.remount("ro"), "with files open for writing");
+    plant.feed_heavy("in", "after", 1_000, 0).join();
+    plant.kill();
+    assert!(disk.remount("ro"));
+    plant.run();
+    assert_eq!(plant.ended(), Some(74), "{}", plant.log());
+    assert!(plant.log().contains("Read-only file system"), "{}", plant.log());
+    assert!(disk.remount("rw"));
+    plant.broker.refuse(false);
+    plant.run();
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    let ledger = Ledger::of(&plant.broker.log(), "in");
+    ledger.assert_complete(accepted(&plant.status()));
+    assert_eq!(ledger.missing, [].into());
+    for entity in ["in", "after"] {
+        assert!(ledger.values(entity).into_iter().eq(1..=1_000), "{entity}");
+    }
+    assert_eq!(plant.stop(), Some(0));
+}

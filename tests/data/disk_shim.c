@@ -8,10 +8,19 @@
  *
  * Without the file everything is the kernel's own. It is read at each call, so
  * that a test can change it while the process runs. A file system with files open
- * for writing cannot be remounted read-only from outside; the kernel does it by
- * itself after an error of the disk, and this is what that looks like.
+ * for writing cannot be remounted read-only from outside (EBUSY); the kernel does it
+ * by itself after an error of the disk, and this is what that looks like.
+ *
+ * With DISK_SHIM_PLATTER, a folder, it also keeps there what a power cut would leave,
+ * by the letter of POSIX: of a file the contents of its last fsync or fdatasync
+ * (file-KEY), of a folder the names of its last fsync (dir-KEY, a line "KEY name"
+ * each). Everything else was in the page cache alone. KEY is inode and birth of a
+ * file, so that an inode used again is another file. sync_file_range() promises
+ * nothing and leaves nothing there. What a sync leaves is there as a whole or, where
+ * the process was killed meanwhile, not at all.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -81,14 +90,92 @@ static int synced(int file)
     return refused();
 }
 
+/* The name of a file or folder on the platter. */
+static int key(int folder, const char *name, int flags, char *text, size_t room, int *is_dir)
+{
+    struct statx facts;
+    if (statx(folder, name, flags | AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_INO | STATX_BTIME,
+              &facts) != 0)
+        return -1;
+    *is_dir = S_ISDIR(facts.stx_mode);
+    snprintf(text, room, "%s-%llu-%lld-%u", *is_dir ? "dir" : "file",
+             (unsigned long long)facts.stx_ino, (long long)facts.stx_btime.tv_sec,
+             facts.stx_btime.tv_nsec);
+    return 0;
+}
+
+/* What the folder holds now, as lines. */
+static void put_names(int folder, int out)
+{
+    int again = (int)syscall(SYS_openat, folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *names = again >= 0 ? fdopendir(again) : NULL;
+    for (struct dirent *one; names && (one = readdir(names));) {
+        char text[96];
+        int is_dir;
+        if (strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0 ||
+            (one->d_type != DT_REG && one->d_type != DT_DIR) ||
+            key(folder, one->d_name, 0, text, sizeof text, &is_dir) != 0)
+            continue;
+        dprintf(out, "%s %s\n", text, one->d_name);
+    }
+    if (names)
+        closedir(names);
+}
+
+static void put_contents(int file, int out)
+{
+    char path[64], block[65536];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    /* Opened again: the descriptor may be for writing alone. */
+    int again = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    ssize_t got;
+    while (again >= 0 && (got = read(again, block, sizeof block)) > 0)
+        for (ssize_t at = 0, put; at < got; at += put)
+            if ((put = (ssize_t)syscall(SYS_write, out, block + at, got - at)) <= 0)
+                abort();
+    if (again >= 0)
+        syscall(SYS_close, again);
+}
+
+/* A sync has come back: this much a power cut does not take any more. */
+static void reach_platter(int file)
+{
+    const char *platter = getenv("DISK_SHIM_PLATTER");
+    char text[96], beside[4096], path[4096];
+    int is_dir, saved = errno;
+    if (!platter || !is_file_below(file) ||
+        key(file, "", AT_EMPTY_PATH, text, sizeof text, &is_dir) != 0)
+        return;
+    snprintf(beside, sizeof beside, "%s/new-%ld-%s", platter, syscall(SYS_gettid), text);
+    snprintf(path, sizeof path, "%s/%s", platter, text);
+    int out = (int)syscall(SYS_openat, AT_FDCWD, beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                           0600);
+    if (out < 0)
+        abort();
+    if (is_dir)
+        put_names(file, out);
+    else
+        put_contents(file, out);
+    syscall(SYS_close, out);
+    if (REAL(rename)(beside, path) != 0)
+        abort();
+    errno = saved;
+}
+
 int fdatasync(int file)
 {
-    return synced(file) ? -1 : REAL(fdatasync)(file);
+    if (synced(file) || REAL(fdatasync)(file) != 0)
+        return -1;
+    reach_platter(file);
+    return 0;
 }
 
 int fsync(int file)
 {
-    return synced(file) ? -1 : REAL(fsync)(file);
+    if (synced(file) || REAL(fsync)(file) != 0)
+        return -1;
+    reach_platter(file);
+    return 0;
 }
 
 int sync_file_range(int file, off64_t from, off64_t count, unsigned flags)

@@ -33,6 +33,13 @@ impl Tmpfs {
         None
     }
 
+    /// Makes it read-only (`ro`) or writable again (`rw`); whether the kernel did.
+    pub(crate) fn remount(&self, how: &str) -> bool {
+        let options = format!("remount,{how}");
+        let mounted = Command::new("mount").args(["-o", &options]).arg(&self.path).output();
+        mounted.is_ok_and(|output| output.status.success())
+    }
+
     /// Takes all the room that is left, as somebody else's file.
     pub(crate) fn fill(&self) -> Filler {
         let path = self.path.join("somebody-elses.log");

@@ -2,6 +2,8 @@
 //! preloaded, answers for the wall clock and for the kernel's word on it. And on a
 //! disk of its own: `tests/data/disk_shim.c`.
 
+use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -111,6 +113,81 @@ impl BadDisk {
         let facts = [("DISK_SHIM_FILE", &*self.file), ("DISK_SHIM_BELOW", &*self.below)];
         preloaded(config, log, &self.library, &facts)
     }
+}
+
+/// A disk with a page cache that a power cut takes: see `tests/data/disk_shim.c`.
+pub(crate) struct VolatileDisk {
+    library: PathBuf,
+    platter: PathBuf,
+    below: PathBuf,
+}
+
+impl VolatileDisk {
+    /// For the files below `below`, a folder that is there; `None`, and said so,
+    /// without a C compiler.
+    pub(crate) fn build(folder: &Path, below: &Path, test: &str) -> Option<Self> {
+        let library = compile(folder, "disk_shim", test)?;
+        let platter = folder.join("platter");
+        std::fs::create_dir_all(&platter).unwrap();
+        let disk = Self { library, platter, below: below.to_owned() };
+        disk.settle(below);
+        Some(disk)
+    }
+
+    /// The agent on this disk; its log is appended to `log`.
+    pub(crate) fn agent(&self, config: &Path, log: &Path) -> Process {
+        let facts = [("DISK_SHIM_PLATTER", &*self.platter), ("DISK_SHIM_BELOW", &*self.below)];
+        preloaded(config, log, &self.library, &facts)
+    }
+
+    /// The power is cut and comes again: of everything below there is what was
+    /// synced, and nothing else. The agent must be dead by SIGKILL.
+    pub(crate) fn cut_power(&self) {
+        let survivors = self.below.with_extension("survivors");
+        self.restore(&key(&self.below), &survivors);
+        std::fs::remove_dir_all(&self.below).unwrap();
+        std::fs::rename(&survivors, &self.below).unwrap();
+        std::fs::remove_dir_all(&self.platter).unwrap();
+        std::fs::create_dir_all(&self.platter).unwrap();
+        self.settle(&self.below);
+    }
+
+    /// What is left of a file or folder, written anew at `to`.
+    fn restore(&self, key: &str, to: &Path) {
+        let synced = std::fs::read(self.platter.join(key));
+        if key.starts_with("file-") {
+            // A name that is durable before any contents are: an empty file.
+            return std::fs::write(to, synced.unwrap_or_default()).unwrap();
+        }
+        std::fs::create_dir(to).unwrap();
+        let names = synced.map(|bytes| String::from_utf8(bytes).unwrap()).unwrap_or_default();
+        for (key, name) in names.lines().filter_map(|line| line.split_once(' ')) {
+            self.restore(key, &to.join(name));
+        }
+    }
+
+    /// What survived one cut is there for the next.
+    fn settle(&self, path: &Path) {
+        let place = self.platter.join(key(path));
+        if path.is_file() {
+            std::fs::copy(path, place).unwrap();
+            return;
+        }
+        let mut names = String::new();
+        for entry in std::fs::read_dir(path).unwrap().map(Result::unwrap) {
+            self.settle(&entry.path());
+            let _ = writeln!(names, "{} {}", key(&entry.path()), entry.file_name().display());
+        }
+        std::fs::write(place, names).unwrap();
+    }
+}
+
+/// What `tests/data/disk_shim.c` calls a file or folder on the platter.
+fn key(path: &Path) -> String {
+    let facts = std::fs::symlink_metadata(path).unwrap();
+    let birth = facts.created().unwrap().duration_since(UNIX_EPOCH).unwrap();
+    let kind = if facts.is_dir() { "dir" } else { "file" };
+    format!("{kind}-{}-{}-{}", facts.ino(), birth.as_secs(), birth.subsec_nanos())
 }
 
 fn preloaded(config: &Path, log: &Path, library: &Path, facts: &[(&str, &Path)]) -> Process {
