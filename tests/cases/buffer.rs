@@ -191,9 +191,9 @@ async fn b_08_a_record_that_cannot_be_read_costs_itself() {
     let db = open_newest(&plant);
     let keys = frames(&db);
     let at = |key: &sled::IVec| u64::from_be_bytes(key[1..9].try_into().unwrap());
-    let place = keys.iter().position(|key| at(key) == 499).unwrap();
-    assert_eq!(at(&keys[place + 1]), 500, "a frame of one");
-    damage(&db, &keys[place]);
+    // What happens to the clock has offsets too, so that the 500th is not at 499.
+    let alone = keys.windows(2).find(|two| at(&two[0]) >= 499 && at(&two[1]) == at(&two[0]) + 1);
+    damage(&db, &alone.unwrap()[0]);
     drop(db);
 
     plant.broker.refuse(false);

@@ -37,7 +37,9 @@ impl MemoryLimit {
                 continue;
             }
             let limit = Self::Group { path: path.clone() };
-            if fs::write(path.join(file), (mib << 20).to_string()).is_ok() {
+            // Where it is no control group there is no such file.
+            let limits = path.join(file);
+            if limits.is_file() && fs::write(limits, (mib << 20).to_string()).is_ok() {
                 say(&format!("{test}: {mib} MiB by a control group"));
                 return limit;
             }
