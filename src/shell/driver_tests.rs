@@ -9,6 +9,7 @@ use super::*;
 use crate::core::agent::{Settings, SourceSettings, WhenFull};
 use crate::core::clock::{BootFacts, ClockSettings, Vouch};
 use crate::core::id::{PublishId, SourceId, UplinkId};
+use crate::core::limits::{PENDING_BYTES_MAX, PENDING_ENTRIES_MAX, SOURCE_BATCH_MAX};
 use crate::core::reading::{Entry, Flags, Quality, Reading, Series, Value};
 use crate::core::seam::{Batch, DownCause, LinkTerms, PublishBody};
 use crate::core::settings::UplinkSettings;
@@ -52,13 +53,17 @@ fn settings() -> Settings {
 }
 
 fn rig(data_dir: &Path) -> Rig {
-    let Rig { messages, commands, link_events, requests, stop, clock, driver } = at_rest(data_dir);
+    turning(at_rest(data_dir, settings()))
+}
+
+fn turning(rig: Rig<Driver>) -> Rig {
+    let Rig { messages, commands, link_events, requests, stop, clock, driver } = rig;
     let driver = tokio::spawn(driver.run());
     Rig { messages, commands, link_events, requests, stop, clock, driver }
 }
 
 /// The same with a loop that does not turn by itself.
-fn at_rest(data_dir: &Path) -> Rig<Driver> {
+fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
     let (store_events, store_inbox) = mpsc::channel(16);
     let options = store::Options {
         data_dir: data_dir.to_owned(),
@@ -79,7 +84,7 @@ fn at_rest(data_dir: &Path) -> Rig<Driver> {
         accepted_before: 0,
     };
     let mut effects = Vec::new();
-    let agent = Agent::new(settings(), recovered, BootFacts::default(), 7, &now, &mut effects);
+    let agent = Agent::new(settings, recovered, BootFacts::default(), 7, &now, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
     let (messages, sources) = mpsc::channel(16);
     let (link_events, link) = mpsc::channel(1024);
@@ -165,7 +170,7 @@ impl Rig {
 #[tokio::test]
 async fn a_turn_takes_so_many_batches_and_leaves_room_for_them_in_a_storm_of_pubacks() {
     let dir = tempfile::tempdir().unwrap();
-    let mut rig = at_rest(dir.path());
+    let mut rig = at_rest(dir.path(), settings());
     let taken = |driver: &Driver| {
         driver.inputs.iter().filter(|input| matches!(input, Input::Readings(_))).count()
     };
@@ -183,6 +188,24 @@ async fn a_turn_takes_so_many_batches_and_leaves_room_for_them_in_a_storm_of_pub
     rig.driver.gather();
     assert_eq!(taken(&rig.driver), 3);
     rig.driver.outbox.store.close_and_join();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_nothing_more_may_wait_the_commit_does_not_either() {
+    let dir = tempfile::tempdir().unwrap();
+    let (commit_interval, commit_bytes) = (Span::from_secs(60), PENDING_BYTES_MAX);
+    let rig =
+        turning(at_rest(dir.path(), Settings { commit_interval, commit_bytes, ..settings() }));
+    // The first commit may come for what else a start has to say.
+    for _ in 0..2 {
+        for _ in 0..PENDING_ENTRIES_MAX / SOURCE_BATCH_MAX - 1 {
+            let batch = batch(&rig.clock, SOURCE_BATCH_MAX);
+            rig.messages.send(SourceMessage { batch, receipt: None }).await.unwrap();
+        }
+        assert_eq!(rig.deliver(SOURCE_BATCH_MAX).await, Outcome::Durable);
+    }
+    let end = rig.end().await;
+    end.store.close_and_join();
 }
 
 #[tokio::test(flavor = "multi_thread")]

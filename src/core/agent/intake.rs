@@ -189,6 +189,7 @@ impl Agent {
             || self.windows.is_checkpoint_due(now)
             || self.repeats.is_checkpoint_due(self.pending.next(), now)
             || self.pending.bytes() >= self.settings.commit_bytes
+            || self.pending.is_full()
             || has_waited(self.pending.since(), self.settings.commit_interval)
             || has_waited(self.unsaved_since, META_INTERVAL)
     }
