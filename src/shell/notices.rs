@@ -72,7 +72,7 @@ struct Line {
 
 impl Line {
     fn note(&mut self, field: &Field, value: Value) {
-        let is_said = field.name() != "unsaid" || value != Value::from(0_u64);
+        let is_said = field.name() != "unsaid" || value != 0_u64;
         if is_said {
             self.facts.insert(field.name().to_owned(), value);
         }

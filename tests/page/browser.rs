@@ -149,11 +149,16 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// A picture of the page from its top, all of it or so many pixels of its height.
-    pub(crate) fn picture(&mut self, path: &Path, height: Option<f64>) {
+    /// A picture of all of the page.
+    pub(crate) fn picture(&mut self, path: &Path) {
         let size = self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"].take();
-        let height = height.map_or(size["height"].clone(), Value::from);
-        let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": height, "scale": 1 });
+        let (width, height) = (size["width"].as_f64().unwrap(), size["height"].as_f64().unwrap());
+        self.detail(path, (width, height), 1.0);
+    }
+
+    /// A picture of so many pixels from its top left corner, scaled.
+    pub(crate) fn detail(&mut self, path: &Path, (width, height): (f64, f64), scale: f64) {
+        let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": scale });
         let params = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
         let shot = self.call("Page.captureScreenshot", params);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -15,7 +15,7 @@ fn take_pictures(browser: &mut Browser, when: &str) {
         for scheme in ["light", "dark"] {
             browser.screen(width, scheme);
             is_legible(browser, &format!("{when}, {width} px, {scheme}"));
-            browser.picture(&place(&format!("{when}-{width}-{scheme}.png")), None);
+            browser.picture(&place(&format!("{when}-{width}-{scheme}.png")));
         }
     }
 }

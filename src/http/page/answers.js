@@ -59,10 +59,10 @@ function drains(one) {
 // The books: accepted = acknowledged + stored + evicted + lost.
 const BOOKS = [
   ["Accepted", "accepted"],
-  ["Acknowledged by the broker", "acknowledged"],
+  ["Acknowledged", "acknowledged"],
   ["Stored here", "stored"],
-  ["Evicted, disk full or too old", "evicted"],
-  ["Lost to damage, or refused by the broker", "lost"],
+  ["Evicted", "evicted"],
+  ["Lost", "lost"],
 ];
 
 export const isWindow = (source) => source.name.startsWith("window:");
@@ -81,11 +81,11 @@ function lost({ sources }) {
   ]);
   const mood = gone > 0 ? "bad" : refused > 0 ? "warn" : "good";
   const text = gone > 0 ? `Yes: ${count(gone)}, and gap records name each`
-    : refused > 0 ? "No, but some were refused" : "No";
+    : refused > 0 ? "No, but some were refused" : "No, nothing";
   return [
     answer("lost-answer", mood, text),
     refused > 0 ? el("p", {}, `${counted(refused, "reading")} refused at the door: the buffer was full`) : null,
-    table(null, "The books: accepted is the sum of the rest", columns, rows),
+    table(null, "Accepted is the sum of the rest", columns, rows),
   ];
 }
 
@@ -101,7 +101,7 @@ function clock({ clock, at }) {
     facts(
       ["Reads", `${at.slice(0, 10)} ${at.slice(11, 19)} UTC`],
       clock.synchronized_for_s === null ? null : ["Synchronized for", length(clock.synchronized_for_s)],
-      ["Steps since the start", `${count(clock.steps.forward)} forward, ${count(clock.steps.back)} back`, "clock-steps"],
+      ["Clock steps", `${count(clock.steps.forward)} forward, ${count(clock.steps.back)} back`, "clock-steps"],
       ["Corrected", counted(clock.restamped, "reading")],
       held > 0 ? ["Corrections waiting", count(held)] : null,
       clock.rate_ppm === null ? null : ["Its crystal runs", `${Math.abs(clock.rate_ppm).toFixed(3)} ppm ${clock.rate_ppm < 0 ? "fast" : "slow"}`],
@@ -118,7 +118,7 @@ function buffer({ journal, sources, uplinks, accepted_per_s, at }) {
     facts(
       ["Taken", `${bytes(journal.bytes)} of ${bytes(journal.capacity_bytes)}, ${percent(journal.fill)}`, "journal-bytes"],
       ["Waits here", waiting(sources), "journal-readings"],
-      ["That is, in hours", journal.readings === 0 ? "nothing" : journal.depth_s === null ? "nothing comes in now" : `${hours(journal.depth_s)} at this rate`, "journal-hours"],
+      ["In hours", journal.readings === 0 ? "nothing" : journal.depth_s === null ? "nothing comes in now" : `${hours(journal.depth_s)} at this rate`, "journal-hours"],
       ["Gone in", uplinks.length === 1 ? etas[0] : etas.map((eta, i) => `${uplinks[i].name}: ${eta}`).join("; "), "journal-drain"],
       journal.oldest_age_s === null ? null : ["The oldest", `of ${time(journal.oldest_event_time, at)}, ${ago(Math.max(0, journal.oldest_age_s))}`],
       ["Comes in", rate(accepted_per_s)],

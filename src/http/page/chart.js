@@ -81,7 +81,7 @@ function marker(point, x, y) {
   const filled = point.status === "final" ? "final" : "open";
   return point.revision > 1
     ? svg("path", { class: `point ${filled} revised`, d: `M${at(x)} ${at(y - 4.5)}l4.5 4.5l-4.5 4.5l-4.5 -4.5z` })
-    : svg("circle", { class: `point ${filled}`, cx: at(x), cy: at(y), r: 3.2 });
+    : svg("circle", { class: `point ${filled}`, cx: at(x), cy: at(y), r: 3.6 });
 }
 
 export function legend() {
@@ -108,7 +108,7 @@ export function chart(key, now) {
     picture(points, drawn),
     el("p", { class: "quiet" },
       el("span", { class: "standing" }, standing(newest)), `, revision ${newest.revision}; `,
-      `${time(newest.start, now).replace(" UTC", "")} to ${time(newest.end, now)}; ${coverage}`));
+      `${time(newest.start, now).replace(" UTC", "")} to ${time(newest.end, newest.start)}; ${coverage}`));
 }
 
 function picture(points, drawn) {
