@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::config::Config;
 use tidegate::http::api;
+use tidegate::shell::notices::Notices;
 use tidegate::shell::run;
 
 use super::process::{cpu_seconds, forget_peak, free_port, mosquitto, peak_resident_kib};
@@ -18,7 +19,8 @@ pub(crate) async fn fill_and_drain(format: &str, count: u64) -> Duration {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let config = configuration(folder.path(), port, format);
-    let running = run::start(Config::parse(&config, Path::new("bench")).unwrap()).await;
+    let config = Config::parse(&config, Path::new("bench")).unwrap();
+    let running = run::start(config, Notices::default()).await;
     let running = running.unwrap_or_else(|error| panic!("{error}"));
     let input = running.sources[0].1;
     let own = std::process::id();

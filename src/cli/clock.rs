@@ -4,7 +4,6 @@
 mod sample;
 mod set;
 mod show;
-pub(super) mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::host::chrony;
 use crate::host::sampler::Asked;
 use crate::http::clock::{Clock, Stamp};
+use crate::http::words;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]

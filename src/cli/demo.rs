@@ -19,10 +19,15 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
 use self::script::Script;
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::host;
+use crate::shell::notices::Notices;
 
 /// The gateway's name in the demo.
 const GATEWAY: &str = "demo";
@@ -97,10 +102,13 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::io("the runtime cannot start", &error))?;
-    // No subscriber for log lines is set up: the agent's, the broker's and the
-    // client's would only break the picture.
+    // No log lines are written: the agent's, the broker's and the client's would
+    // only break the picture. The page shows the agent's.
+    let notices = Notices::default();
+    let ring = tracing_subscriber::registry().with(LevelFilter::INFO).with(notices.clone());
+    ring.try_init().map_err(|error| Failure::new(Exit::Bug, error))?;
     let home = Home::new()?;
-    let proof = runtime.block_on(Script::new(plan).play(&home.path));
+    let proof = runtime.block_on(Script::new(plan).play(&home.path, notices));
     runtime.shutdown_background();
     Ok(if proof?.holds() { Exit::Done } else { Exit::CheckFailed })
 }
@@ -175,8 +183,9 @@ bound = "1s"
 allowed_lateness = "1s"
 aggregates = ["count", "mean", "min", "max"]
 
+# A port that is free, to look at the demo while it runs.
 [http]
-listen = ""
+listen = "127.0.0.1:0"
 "#
     );
     Config::parse(&text, Path::new("the demo's configuration"))
@@ -220,7 +229,7 @@ mod tests {
         for rate in [1.0, 199.5, 100_000.0] {
             let plan = plan(10, Some(2), rate).unwrap();
             let config = config(&plan, Path::new("/tmp/a \"quoted\" place"), 1_883).unwrap();
-            assert_eq!(config.http.listen, None);
+            assert!(config.http.listen.unwrap().ip().is_loopback());
             assert_eq!(config.gateway.data_dir, Path::new("/tmp/a \"quoted\" place"));
         }
     }

@@ -20,14 +20,14 @@ pub(super) struct Args {
 
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let config = args.config.load()?;
-    logging::start(&config.gateway.log, config.gateway.log_format)?;
+    let notices = logging::start(&config.gateway.log, config.gateway.log_format)?;
     let data_dir = config.gateway.data_dir.clone();
     host::memory::keep_little();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::io("the runtime cannot start", &error))?;
-    let end = runtime.block_on(run::run(config));
+    let end = runtime.block_on(run::run(config, notices));
     // What still hangs (a store on a dead disk) must not keep the process.
     runtime.shutdown_background();
     let end = end.map_err(|error| Failure::new(exit_of(&error), error))?;

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::clock::words;
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
 use crate::http::orders::Ordered;
 use crate::http::status::{Journal, Source, SourceHealth, Uplink};
 use crate::http::windows::Window;
+use crate::http::words;
 use crate::shell::Report;
 
 /// Between two looks of `--watch`.
@@ -65,9 +65,8 @@ fn text(report: &Report) -> String {
     if let (Some(time), Some(age)) = (&journal.oldest_event_time, journal.oldest_age_s) {
         let _ = writeln!(out, "          oldest of {time}, {age:.0} s ago");
     }
-    let _ = writeln!(out, "clock     {}", words::state(clock));
-    for more in [words::waiting(clock), words::last_step(clock)].into_iter().flatten() {
-        let _ = writeln!(out, "          {more}");
+    for (i, said) in words::all(clock).iter().enumerate() {
+        let _ = writeln!(out, "{:<10}{said}", if i == 0 { "clock" } else { "" });
     }
     let _ = writeln!(out, "sources   {:.0} readings/s", report.accepted_per_s);
     for one in &report.sources {

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::lateness::LatenessReport;
 use super::metrics::{self, Metrics};
+use super::page;
 use super::status::Report;
 use super::stream::{self, Results};
 use crate::core::clock::Vouch;
@@ -72,7 +73,7 @@ pub fn control_router(api: Api) -> Router {
 }
 
 fn telling() -> Router<Api> {
-    Router::new()
+    page::router()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_text))

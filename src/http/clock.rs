@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::words;
 use crate::core::clock::chrony::ChronyReport;
 use crate::core::clock::kernel::{KernelClock, KernelVerdict};
 use crate::core::clock::ptp::PtpReport;
@@ -56,6 +57,10 @@ pub struct Clock {
     /// When systemd-timesyncd last accepted a server's answer; `null` when it has
     /// not since boot.
     pub timesyncd_at: Option<String>,
+    /// All this for people: first the state and its bound, as in "synchronized by
+    /// NTP, within 12 ms", then what waits for the clock, then its last step.
+    #[serde(default)]
+    pub words: Vec<String>,
 }
 
 /// Steps of the wall clock.
@@ -171,7 +176,7 @@ impl Clock {
     pub fn new(status: &ClockStatus) -> Self {
         let ClockStatus { reading, facts, .. } = status;
         let kernel = facts.kernel.as_ref().zip(status.kernel.as_ref());
-        Self {
+        let mut clock = Self {
             source: reading.source.as_str().to_owned(),
             state: reading.state.as_str().to_owned(),
             max_error_us: reading.max_error.map(|error| error.micros_ceil()),
@@ -191,7 +196,10 @@ impl Clock {
             chrony: facts.chrony.as_ref().map(|(report, _)| chrony(report, reading.wall)),
             ptp: facts.ptp.as_ref().map(ptp),
             timesyncd_at: facts.timesyncd_at.map(|at| at.to_string()),
-        }
+            words: Vec::new(),
+        };
+        clock.words = words::all(&clock);
+        clock
     }
 
     /// Whether its word on the time counts: synchronized, or in holdover.

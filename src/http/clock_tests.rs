@@ -177,6 +177,11 @@ fn everything_that_is_known_is_said_under_its_name() {
             "utc_known": true,
         },
         "timesyncd_at": "2026-11-30T01:01:58.000000000Z",
+        "words": [
+            "synchronized by NTP, within 1.3 ms",
+            "waits for the clock: 12 readings, at most 1m 30s more",
+            "last step: back 2h 0m at 2026-11-30T01:01:03.000000000Z",
+        ],
     });
     assert_eq!(said, expected);
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::super::clock::Steps;
 use super::super::status::{Journal, Source, Uplink};
 use super::*;
@@ -62,6 +64,7 @@ pub(in crate::http) fn report() -> Report {
         chrony: None,
         ptp: None,
         timesyncd_at: None,
+        words: Vec::new(),
     };
     let press = Source {
         name: "press".to_owned(),
@@ -123,6 +126,7 @@ pub(in crate::http) fn report() -> Report {
             between: 6,
             duplicates: 4,
         }],
+        notices: Arc::default(),
         ordered: vec![Ordered {
             output: "socket 127.0.0.1:7100".to_owned(),
             watermark: None,

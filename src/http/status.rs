@@ -4,12 +4,15 @@
 //! Times are RFC 3339 in UTC, durations seconds, sizes bytes. What is not known
 //! is `null`. Fields are added, never renamed; `v` counts the breaks.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 pub use super::clock::Clock;
 use super::clock::rounded;
 pub use super::health::SourceHealth;
 use super::lateness::SourceLateness;
+use super::notices::Notice;
 pub use super::orders::Ordered;
 pub use super::windows::Window;
 use crate::core::agent::{LinkState, SourceStatus, Status};
@@ -81,6 +84,9 @@ pub struct Report {
     /// The outputs that get ordered readings.
     #[serde(default)]
     pub ordered: Vec<Ordered>,
+    /// What the log said last, oldest first: 32 lines at most.
+    #[serde(default)]
+    pub notices: Arc<[Notice]>,
 }
 
 /// One thing that is not as it should be.
@@ -255,6 +261,12 @@ impl Report {
         self
     }
 
+    /// Adds what the log said last, oldest first.
+    #[must_use]
+    pub fn with_notices(self, notices: Arc<[Notice]>) -> Self {
+        Self { notices, ..self }
+    }
+
     /// The report of `status` as it stands `now`.
     pub fn new(about: &About, status: &Status, now: &Now) -> Self {
         let wall = now.wall;
@@ -278,6 +290,7 @@ impl Report {
             lateness: status.lateness.iter().map(|(id, q)| SourceLateness::new(id, q)).collect(),
             windows: status.windows.iter().map(|(name, w)| Window::new(name, w, wall)).collect(),
             ordered: status.orders.iter().map(|(name, o)| Ordered::new(name, o, wall)).collect(),
+            notices: Arc::default(),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `window` | a result, as the uplink sends it |
 //! | `late` | a reading that came too late for a window, likewise |
-//! | `status` | what `/api/v1/status` says, at once and then every five seconds |
+//! | `status` | what `/api/v1/status` says, at once and then every second: a client that hears nothing for a few is cut off |
 //! | `lagged` | `{"missed":N}`: this client did not read, and so many events were left out |
 
 use std::collections::BTreeMap;
@@ -33,8 +33,9 @@ const SERIES_MAX: usize = 4_096;
 const EVENTS_MAX: usize = 1_024;
 /// Clients of the stream.
 const CLIENTS_MAX: usize = 32;
-/// Between two `status` events.
-const STATUS_EVERY: Duration = Duration::from_secs(5);
+/// Between two `status` events: the page calls itself stale after five seconds
+/// without one.
+const STATUS_EVERY: Duration = Duration::from_secs(1);
 /// A comment goes out after so long without any event, so that proxies keep the
 /// connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -12,6 +12,8 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
+use super::page;
+
 /// Shorter ones can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
@@ -59,14 +61,16 @@ impl Token {
     }
 
     /// The same routes, for requests that bear the token. Whether the agent is
-    /// alive and ready, everybody may know.
+    /// alive and ready, everybody may know; the page
+    /// holds no data and asks for the token itself.
     pub fn guard(self, router: Router) -> Router {
         router.layer(middleware::from_fn_with_state(self, ask))
     }
 }
 
 async fn ask(State(token): State<Token>, request: Request, next: Next) -> Response {
-    let is_open = matches!(request.uri().path(), "/healthz" | "/readyz");
+    let path = request.uri().path();
+    let is_open = matches!(path, "/healthz" | "/readyz") || page::is_asset(path);
     let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
     let is_known = given.is_some_and(|(scheme, given)| {

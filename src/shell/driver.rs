@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::desk::Returned;
+use super::notices::Notices;
 use super::site::Site;
 use super::telemetry::Telemetry;
 use super::wiring;
@@ -70,6 +71,8 @@ pub struct Outbox {
     pub links: Vec<mpsc::Sender<LinkCommand>>,
     /// Logs and metrics.
     pub telemetry: Telemetry,
+    /// What the log said last.
+    pub notices: Notices,
     /// Those on site who are shown results.
     pub site: Site,
     /// What each source says of itself.
@@ -336,6 +339,7 @@ impl Driver {
         let health = wiring::health(self.outbox.health.views(), now.uptime());
         let report = Report::new(&self.about, &self.agent.status(now), now)
             .with_health(health)
+            .with_notices(self.outbox.notices.newest())
             .with_disk_written(&self.about, disk::written_bytes());
         self.outbox.reports.send_replace(Arc::new(report));
         self.reported = now.mono;

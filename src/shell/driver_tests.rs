@@ -105,6 +105,7 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
         links: vec![link_out],
         site: Site::quiet("gw-07", Results::new("gw-07")),
         telemetry: Telemetry::new(Arc::new(Metrics::new(Vec::new())), Vec::new()),
+        notices: Notices::default(),
         health: HealthBoard::default(),
         reports: watch::channel(Arc::new(first)).0,
         turns: Arc::default(),

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use super::desk::{self, Desk};
 use super::ingest::{self, Doors};
 use crate::http::api::{self, Api};
+use crate::http::page;
 use crate::http::token::Token;
 
 /// The name of the control socket in the data directory.
@@ -61,7 +62,7 @@ pub async fn start(
                     None => app,
                 };
                 listening.tasks.push(tokio::spawn(async move {
-                    report(axum::serve(listener, app).await);
+                    report(axum::serve(listener, page::protect(app)).await);
                 }));
             }
             Err(error) => tracing::error!(address = %wanted, %error, "http.listen cannot be bound"),
@@ -74,7 +75,7 @@ pub async fn start(
                 .merge(desk::control_router(desk))
                 .merge(ingest::router(doors));
             listening.tasks.push(tokio::spawn(async move {
-                report(axum::serve(listener, app).await);
+                report(axum::serve(listener, page::protect(app)).await);
             }));
             listening.socket = Some(path);
         }

@@ -24,6 +24,7 @@ use super::driver::{Driver, DriverEnd, Inbox, Outbox};
 use super::ingest::Doors;
 use super::listen::{self, Listening, Routes};
 use super::lock::{Lock, LockError};
+use super::notices::Notices;
 use super::site::Site;
 use super::telemetry::Telemetry;
 use super::watchdog::{self, Watched};
@@ -151,15 +152,19 @@ pub struct Running {
     _lock: Lock,
 }
 
-/// Runs the agent until a signal ends it. A second one ends it at once.
+/// Runs the agent until a signal ends it. A second one ends it at once. The status
+/// has the `notices` of the log.
 ///
 /// # Errors
 /// What keeps it from starting.
-pub async fn run(config: Config) -> Result<RunEnd, StartupError> {
+pub async fn run(config: Config, notices: Notices) -> Result<RunEnd, StartupError> {
     let mut signals = Signals::new().map_err(StartupError::Signals)?;
-    let mut running = start(config).await?;
+    let mut running = start(config, notices).await?;
     host::systemd::ready();
-    tracing::info!("ready");
+    match running.http {
+        Some(address) => tracing::info!(page = %format_args!("http://{address}/"), "ready"),
+        None => tracing::info!("ready"),
+    }
     loop {
         tokio::select! {
             request = signals.next() => match request {
@@ -203,7 +208,7 @@ fn hurried(report: &Report) -> RunEnd {
 ///
 /// # Errors
 /// What keeps it from starting. Neither broken data nor an absent broker does.
-pub async fn start(config: Config) -> Result<Running, StartupError> {
+pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupError> {
     let link_settings = wiring::link_settings(&config)?;
     let token = wiring::token(&config)?;
     host::clocks::self_test().map_err(StartupError::Clock)?;
@@ -259,6 +264,7 @@ pub async fn start(config: Config) -> Result<Running, StartupError> {
     let outbox = Outbox {
         store,
         links: links.iter().map(|link| link.commands.clone()).collect(),
+        notices,
         telemetry: Telemetry::new(Arc::clone(&metrics), names),
         site: Site::start(&config, results.clone()),
         health: health.clone(),

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use tidegate::config::Config;
 use tidegate::http::status::Source;
+use tidegate::shell::notices::Notices;
 use tidegate::shell::run;
 
 use super::rig::soon;
@@ -27,7 +28,7 @@ async fn the_status_says_that_a_device_is_down_and_that_it_is_back() {
         device.address
     );
     let config = Config::parse(&text, Path::new("t.toml")).unwrap();
-    let mut running = run::start(config).await.unwrap();
+    let mut running = run::start(config, Notices::default()).await.unwrap();
     let mut says = async |what: &str| {
         let is_it =
             |source: &Source| source.health.as_ref().is_some_and(|health| health.state == what);

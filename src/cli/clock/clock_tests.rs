@@ -56,7 +56,7 @@ fn a_view(clock: Clock) -> View {
 #[test]
 fn a_look_without_an_agent_says_so_and_remembers_nothing() {
     let said = show::text(&a_view(clock(kernel(1_100))));
-    let expected = r#"clock      synchronized by ntp, within 1.2 ms
+    let expected = r#"clock      synchronized by NTP, within 1.2 ms
            reads 2026-11-30T01:02:03.000000000Z, timebase 1
 asked      the machine itself, once, without an agent's memory
            no agent runs on /d
@@ -90,10 +90,10 @@ fn every_state_has_its_words() {
         clock.max_error_us = max_error_us;
         words::state(&clock)
     };
-    assert_eq!(words("synchronized", "ntp", Some(11_200)), "synchronized by ntp, within 12 ms");
+    assert_eq!(words("synchronized", "ntp", Some(11_200)), "synchronized by NTP, within 12 ms");
     assert_eq!(
         words("holdover", "ntp", Some(1_250_000)),
-        "holdover, last set by ntp, within 1.3 s"
+        "holdover, last set by NTP, within 1.3 s"
     );
     let manual = "holdover, last set by an operator, within 2 s";
     assert_eq!(words("holdover", "manual", Some(2_000_000)), manual);

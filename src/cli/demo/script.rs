@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::host::kernel_clock::mono;
 use crate::host::signal::{Request, Signals};
 use crate::http::status::Report;
+use crate::shell::notices::Notices;
 use crate::shell::run::{self, Running};
 
 /// Between two looks at the agent, which reports four times a second.
@@ -79,7 +80,11 @@ impl Script {
     ///
     /// # Errors
     /// Something else than the proof failed, or a signal ended it early.
-    pub(super) async fn play(mut self, data_dir: &Path) -> Result<Proof, Failure> {
+    pub(super) async fn play(
+        mut self,
+        data_dir: &Path,
+        notices: Notices,
+    ) -> Result<Proof, Failure> {
         let mut signals =
             Signals::new().map_err(|error| Failure::io("signals cannot be handled", &error))?;
         self.introduce()?;
@@ -90,7 +95,11 @@ impl Script {
             .map_err(|error| Failure::io("no port for the cable", &error))?;
         let config = config(&self.plan, data_dir, cable.address.port())?;
         self.started = mono();
-        let running = run::start(config).await.map_err(|error| Failure::new(Exit::Io, error))?;
+        let running =
+            run::start(config, notices).await.map_err(|error| Failure::new(Exit::Io, error))?;
+        if let Some(address) = running.http {
+            self.view.say(&format!("  Look at it while it runs: http://{address}/\n"))?;
+        }
         let mut reports = running.reports.clone();
         let outcome = tokio::select! {
             outcome = self.direct(&running, &cable, &subscriber) => outcome,

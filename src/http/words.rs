@@ -1,17 +1,17 @@
-//! The clock in words, for `tidegate clock` and `tidegate status`.
+//! The clock in words: one wording for the commands, the API and the page.
 
-use crate::http::clock::{Clock, Event};
+use super::clock::{Clock, Event};
 
-/// The state and its bound: "synchronized by ntp, within 12 ms".
+/// The state and its bound: "synchronized by NTP, within 12 ms".
 pub(crate) fn state(clock: &Clock) -> String {
-    let source = clock.source.as_str();
+    let source = setter(&clock.source);
     let within = clock.max_error_us.map(|us| format!(", within {}", error(us)));
     let within = within.unwrap_or_default();
     match clock.state.as_str() {
         "synchronized" => format!("synchronized by {source}{within}"),
-        "holdover" => format!("holdover, last set by {}{within}", setter(source)),
+        "holdover" => format!("holdover, last set by {source}{within}"),
         "stepped" => "stepped: it was set, and nobody has vouched for it since".to_owned(),
-        _ => format!("unsynchronized: nobody vouches for it{}", origin(source)),
+        _ => format!("unsynchronized: nobody vouches for it{}", origin(&clock.source)),
     }
 }
 
@@ -19,6 +19,9 @@ fn setter(source: &str) -> &str {
     match source {
         "manual" => "an operator",
         "rtc" => "the battery-backed clock",
+        "gnss" => "GNSS",
+        "ntp" => "NTP",
+        "ptp" => "PTP",
         other => other,
     }
 }
@@ -31,6 +34,11 @@ fn origin(source: &str) -> &'static str {
         "manual" => "; an operator's word on it is too old",
         _ => "",
     }
+}
+
+/// Everything there is to say: the state, what waits for the clock, the last step.
+pub(crate) fn all(clock: &Clock) -> Vec<String> {
+    [Some(state(clock)), waiting(clock), last_step(clock)].into_iter().flatten().collect()
 }
 
 /// What waits for the clock, if something does.

@@ -1,0 +1,56 @@
+// Numbers, lengths and times as people read them.
+
+export const count = (n) => n.toLocaleString("en");
+
+// "1 reading", "1,234 readings".
+export const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+export function bytes(n) {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (n >= 1000 && unit < units.length - 1) {
+    n /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 || n >= 100 ? n.toFixed(0) : n.toFixed(1)} ${units[unit]}`;
+}
+
+export const rate = (n) => `${n >= 10 || n === 0 ? count(Math.round(n)) : n.toFixed(1)}/s`;
+
+export const percent = (part) => `${Math.floor(part * 100)} %`;
+
+// A length of time by its two greatest units, as the command line has it:
+// "45 s", "1 min 30 s", "2 h 0 min", "3 d 4 h".
+export function length(seconds) {
+  const s = Math.floor(seconds);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s / 60) % 60)} min`;
+  return `${count(Math.floor(s / 86400))} d ${Math.floor((s / 3600) % 24)} h`;
+}
+
+// The same in hours, for what is planned by them: "0.2 h", "36 h".
+export function hours(seconds) {
+  const h = seconds / 3600;
+  return `${h < 10 ? h.toFixed(h < 0.1 ? 3 : 1) : count(Math.round(h))} h`;
+}
+
+export const ago = (seconds) => `${length(seconds)} ago`;
+
+// Of an RFC 3339 time in UTC the time of day; the day before it unless it is today's.
+export function time(at, now) {
+  const [day, rest] = at.split("T");
+  const clock = rest.slice(0, 8);
+  return now.startsWith(day) ? `${clock} UTC` : `${day} ${clock} UTC`;
+}
+
+// The time so many seconds before `now`.
+export function before(now, seconds) {
+  return time(new Date(Date.parse(now) - seconds * 1000).toISOString(), now);
+}
+
+// A measured value: integers whole, all else to six digits.
+export function number(value) {
+  if (Number.isInteger(value)) return count(value);
+  return Number(value.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 9 });
+}
