@@ -14,6 +14,7 @@ fn segments() -> Vec<SegmentInfo> {
         first: Offset(u64::from(id) * 10),
         next: Offset(u64::from(id) * 10 + 10),
         bytes: 1,
+        ahead_bytes: 0,
         is_sealed,
         contents: Default::default(),
     };

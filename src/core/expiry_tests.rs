@@ -32,6 +32,7 @@ fn segments(latest: &[i64]) -> Vec<SegmentInfo> {
         first: Offset(u64::from(id) * 10),
         next: Offset(u64::from(id) * 10 + 10),
         bytes: 1,
+        ahead_bytes: 0,
         is_sealed: true,
         contents: Arc::new(BTreeMap::from([(
             (SourceId::new("plc"), Epoch::default()),

@@ -213,6 +213,8 @@ pub struct SegmentInfo {
     pub next: Offset,
     /// What it takes on disk.
     pub bytes: u64,
+    /// Of these, what is allocated ahead for entries to come. None when sealed.
+    pub ahead_bytes: u64,
     /// Whether it is closed for writing.
     pub is_sealed: bool,
     /// What it holds, per source and epoch. Complete for sealed segments and

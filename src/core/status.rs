@@ -39,6 +39,8 @@ pub struct Status {
     pub segment_entries: u64,
     /// What they take on disk, in bytes.
     pub segment_bytes: u64,
+    /// Of these, what is allocated ahead for entries to come.
+    pub ahead_bytes: u64,
     /// The disk.
     pub disk: DiskFacts,
     /// Bytes that the data directory may take: the quota, or less where the file

@@ -335,11 +335,13 @@ fn at_rate(readings: f64, rate: f64) -> Option<f64> {
     (rate > 0.0).then(|| rounded(readings / rate))
 }
 
-/// By what an entry takes on disk on average: of windows' results there are as
+/// By what an entry takes on disk on average, without what is allocated ahead: of windows' results there are as
 /// many to a reading as there were so far.
 fn room(status: &Status) -> Option<f64> {
-    let left = status.capacity_bytes.saturating_sub(status.disk.used_bytes);
-    let entry_bytes = status.segment_bytes as f64 / status.segment_entries as f64;
+    let (ahead, used) = (status.ahead_bytes, status.disk.used_bytes);
+    let left = status.capacity_bytes.saturating_sub(used.saturating_sub(ahead));
+    let entries_bytes = status.segment_bytes.saturating_sub(ahead);
+    let entry_bytes = entries_bytes as f64 / status.segment_entries as f64;
     let entries = (entry_bytes.is_finite() && entry_bytes > 0.0).then(|| left as f64 / entry_bytes);
     entries.and_then(|entries| at_rate(entries, status.accept_rate))
 }

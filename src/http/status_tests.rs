@@ -145,6 +145,7 @@ fn status() -> Status {
         segments: 2,
         segment_entries: 400,
         segment_bytes: 4_000,
+        ahead_bytes: 0,
         capacity_bytes: 9_096,
         is_filling: false,
         disk: DiskFacts { used_bytes: 4_096, free_bytes: 9_999, written_bytes: 8_192 },
@@ -324,6 +325,19 @@ fn without_a_rate_nobody_knows_how_long() {
     let mut fresh = status();
     (fresh.segment_entries, fresh.segment_bytes) = (0, 0);
     assert_eq!(Report::new(&about(), &fresh, &now()).journal.room_s, None);
+}
+
+#[test]
+fn room_that_is_allocated_ahead_is_room() {
+    // 400 entries took 4,000 bytes; 4 MiB more lie ready for others.
+    let mut ahead = status();
+    ahead.ahead_bytes = 4 << 20;
+    ahead.segment_bytes += ahead.ahead_bytes;
+    ahead.disk.used_bytes += ahead.ahead_bytes;
+    ahead.capacity_bytes += ahead.ahead_bytes;
+    let said = |status: &Status| Report::new(&about(), status, &now()).journal.room_s.unwrap();
+    let more = ahead.ahead_bytes as f64 / 10.0 / ahead.accept_rate;
+    assert!((said(&ahead) - said(&status()) - more).abs() < 0.01);
 }
 
 #[test]

@@ -157,6 +157,7 @@ impl Store {
             first: self.state.next,
             next: self.state.next,
             bytes: segment_bytes(&self.folders, id),
+            ahead_bytes: slack::behind(active.segment.log()),
             is_sealed: false,
             contents: Arc::default(),
         });
@@ -240,9 +241,11 @@ impl Store {
             slack::reserve(active.segment.log(), slack_bytes);
         }
         let bytes_now = segment_bytes(&self.folders, active.id);
+        let ahead_bytes = slack::behind(active.segment.log());
         if let Some(info) = self.segments.last_mut() {
             info.next = state.next;
             info.bytes = bytes_now;
+            info.ahead_bytes = ahead_bytes;
             info.contents = Arc::clone(&active.contents);
         }
         Ok(())
@@ -294,6 +297,7 @@ impl Store {
         let bytes = segment_bytes(&self.folders, id);
         if let Some(info) = self.segments.last_mut() {
             info.bytes = bytes;
+            info.ahead_bytes = 0;
         }
     }
 

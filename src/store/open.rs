@@ -182,6 +182,7 @@ fn sealed(recovery: &mut Recovery, listed: Listed) -> Option<(usize, Meta)> {
                     first: seal.first,
                     next: seal.next,
                     bytes: segment_bytes(&recovery.store.folders, id),
+                    ahead_bytes: 0,
                     is_sealed: true,
                     contents: Arc::new(seal.contents),
                 });

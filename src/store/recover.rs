@@ -13,7 +13,7 @@ use super::manifest::{self, Listed};
 use super::meta::{self, Contents, State, Summary};
 use super::open::refused;
 use super::segment::{self, Piece, Segment};
-use super::{Active, Store, disk, segment_bytes};
+use super::{Active, Store, disk, segment_bytes, slack};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::reading::Entry;
 use crate::core::seam::{ClockLedger, Damage, Meta, SegmentInfo};
@@ -148,6 +148,7 @@ fn adopt_active(
         first: Offset(listed.first).max(found.head.next),
         next: state.next,
         bytes: segment_bytes(&store.folders, id),
+        ahead_bytes: slack::behind(segment.log()),
         is_sealed: false,
         contents: Arc::clone(&contents),
     });

@@ -171,6 +171,19 @@ fn on_a_full_disk_the_segment_goes_on_within_its_slack_and_what_is_done_with_goe
 }
 
 #[test]
+fn what_is_allocated_ahead_is_told_apart_from_what_entries_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.commit(&commit(1, 5)).unwrap();
+    let [active] = store.segments() else { panic!("one segment") };
+    let behind = super::slack::behind(store.active.as_ref().unwrap().segment.log());
+    assert_eq!(active.ahead_bytes, behind);
+    assert!(active.bytes - behind < 128 * 1024, "five entries took {}", active.bytes - behind);
+    store.close_active();
+    assert_eq!(store.segments()[0].ahead_bytes, 0);
+}
+
+#[test]
 fn a_folder_that_went_before_the_manifest_could_be_written_is_no_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());

@@ -193,6 +193,7 @@ impl Disk {
                 first,
                 next: first,
                 bytes: 0,
+                ahead_bytes: 0,
                 is_sealed: false,
                 contents: Arc::default(),
             };

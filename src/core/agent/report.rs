@@ -34,6 +34,7 @@ impl Agent {
             segments: segments.len(),
             segment_entries: segments.iter().map(|segment| segment.next.0 - segment.first.0).sum(),
             segment_bytes: segments.iter().map(|segment| segment.bytes).sum(),
+            ahead_bytes: segments.iter().map(|segment| segment.ahead_bytes).sum(),
             disk: self.buffer.disk(),
             capacity_bytes: self.buffer.capacity(),
             is_filling: self.buffer.is_filling(),

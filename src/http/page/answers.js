@@ -1,7 +1,7 @@
 // The four questions that an operator asks, answered from a status.
 
 import { answer, el, facts, mark, show, svg, table } from "/page/dom.js";
-import { ago, before, bytes, count, counted, hours, length, percent, rate, time } from "/page/words.js";
+import { ago, before, bytes, count, counted, length, percent, rate, time } from "/page/words.js";
 
 export function answers(status) {
   show("sending", sending(status));
@@ -118,7 +118,7 @@ function buffer({ journal, sources, uplinks, accepted_per_s, at }) {
     facts(
       ["Taken", `${bytes(journal.bytes)} of ${bytes(journal.capacity_bytes)}, ${percent(journal.fill)}`, "journal-bytes"],
       ["Waits here", waiting(sources), "journal-readings"],
-      ["In hours", journal.readings === 0 ? "nothing" : journal.depth_s === null ? "nothing comes in now" : `${hours(journal.depth_s)} at this rate`, "journal-hours"],
+      ["That is", journal.readings === 0 ? "nothing" : journal.depth_s === null ? "nothing comes in now" : `${length(journal.depth_s)} at this rate`, "journal-depth"],
       ["Gone in", uplinks.length === 1 ? etas[0] : etas.map((eta, i) => `${uplinks[i].name}: ${eta}`).join("; "), "journal-drain"],
       journal.oldest_age_s === null ? null : ["The oldest", `of ${time(journal.oldest_event_time, at)}, ${ago(Math.max(0, journal.oldest_age_s))}`],
       ["Comes in", rate(accepted_per_s)],

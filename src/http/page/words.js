@@ -29,12 +29,6 @@ export function length(seconds) {
   return `${count(Math.floor(s / 86400))} d ${Math.floor((s / 3600) % 24)} h`;
 }
 
-// The same in hours, for what is planned by them: "0.2 h", "36 h".
-export function hours(seconds) {
-  const h = seconds / 3600;
-  return `${h < 10 ? h.toFixed(h < 0.1 ? 3 : 1) : count(Math.round(h))} h`;
-}
-
 export const ago = (seconds) => `${length(seconds)} ago`;
 
 // Of an RFC 3339 time in UTC the time of day; the day before it unless it is today's.
