@@ -2,7 +2,7 @@
 # Builds what goes to ARM devices, on Debian 12 (amd64) without Docker.
 #
 #   cross/build.sh aarch64            or armv7, or several
-#   cross/build.sh static             for aarch64, with musl: for containers
+#   cross/build.sh static             for aarch64, with musl: for containers (not tried yet)
 #   cross/build.sh --quick armv7      without LTO, for tests; larger and slower
 #
 # The program: target/cross/TRIPLE/release/tidegate. One that is over 12 MiB is an
