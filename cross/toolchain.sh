@@ -4,7 +4,10 @@
 # into target/cross-toolchain, by `dpkg -x`, a private rustc of Debian with the ARM
 # standard libraries of the same version. cargo stays the one on the PATH.
 #
-#   cross/toolchain.sh        needs root where packages of apt are missing
+#   cross/toolchain.sh             needs root where packages of apt are missing
+#   cross/toolchain.sh --static    for the static program besides: the sources of the
+#                                  standard library, which Debian has not built for
+#                                  musl, and zig by pip as its C compiler and linker
 #
 # A second run with everything in place takes under a second.
 set -euo pipefail
@@ -15,6 +18,9 @@ STAMP=$ROOT/version
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 # The mirror that this machine's apt uses anyway.
 MIRROR=${MIRROR:-$(apt-get indextargets --format '$(SITE)' | grep -m1 '/debian$' | sed 's|/debian$||' || true)}
+
+# Tried together; zig says which musl, cargo-zigbuild which of rustc's words it takes.
+ZIG=0.15.2 CARGO_ZIGBUILD=0.24.1
 
 say() { printf 'toolchain: %s\n' "$*"; }
 stop() { printf 'toolchain: %s\n' "$*" >&2; exit 1; }
@@ -90,5 +96,19 @@ if [ ! -e "$STAMP" ]; then
     done
     rm -rf "$ROOT/debs" "$ROOT/apt" "$ROOT/usr/share/doc" "$ROOT/usr/share/man"
     "$ROOT/bin/rustc" --version >"$STAMP"
+fi
+
+sources=$ROOT/usr/lib/rustlib/src/rust/library/Cargo.toml
+if [ "${1:-}" = --static ] && [ ! -e "$sources" ]; then
+    mkdir -p "$ROOT/debs"
+    apt_root amd64
+    RUST=$(cut -d' ' -f2 "$STAMP")
+    unpack amd64 "rust-web-src=$(newest amd64 rust-web-src)"
+    rm -rf "$ROOT/debs" "$ROOT/apt"
+    [ -e "$sources" ] || stop "rust-web-src $RUST has no standard library where it was looked for: $sources"
+fi
+if [ "${1:-}" = --static ] && [ ! -x "$ROOT/zig/bin/cargo-zigbuild" ]; then
+    python3 -m venv "$ROOT/zig" || stop "python3-venv is needed: apt-get install python3-venv"
+    "$ROOT/zig/bin/pip" -q install "ziglang==$ZIG" "cargo-zigbuild==$CARGO_ZIGBUILD"
 fi
 say "$(cat "$STAMP")"

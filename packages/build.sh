@@ -25,8 +25,10 @@ esac
 stated=$("${run[@]}" --version)
 version=${stated#tidegate }-$revision
 maintainer="The Tidegate authors <tidegate@lists.invalid>"
-# The same sources give the same bytes.
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# The same sources give the same bytes. A tree without its history has the day of
+# its changelog.
+epoch=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$epoch}
 
 root=$PWD/target/debian/root-$arch
 rm -rf "$root"

@@ -17,6 +17,7 @@ must_not() { ! "$@" || fail "holds, and must not: $*"; }
 
 old=$(packages/build.sh "$arch" "$program" 1)
 new=$(packages/build.sh "$arch" "$program" 2)
+must packages/contents.sh "$old" "$new"
 
 mkdir -p "$root"/var/lib/dpkg/{info,updates,triggers} "$root/etc"
 touch "$root"/var/lib/dpkg/{status,available}

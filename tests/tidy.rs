@@ -169,3 +169,48 @@ fn every_dependency_has_a_permissive_licence() {
         assert!(has_one, "{}: {licence}", package["name"]);
     }
 }
+
+/// What `cargo tree` says of the program for devices, one crate a line.
+fn device_crates(arguments: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--no-default-features", "--prefix", "none"])
+        .args(["--edges", "normal,no-proc-macro"])
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+/// Each is there twice because a crate that we need asks for the older; `skip` in
+/// `deny.toml` says which.
+#[test]
+fn no_crate_goes_to_devices_twice_but_the_known() {
+    let twice = device_crates(&["--duplicates", "--depth", "0"]);
+    let twice: Vec<&str> =
+        twice.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    assert_eq!(twice, ["getrandom", "parking_lot", "parking_lot_core", "rustls-webpki"]);
+}
+
+/// ring needs nothing but a C compiler on every target, and a second provider of
+/// cryptography would make rustls panic at the first connection.
+#[test]
+fn ring_alone_does_tls() {
+    let crates = device_crates(&[]);
+    assert!(crates.contains("ring") && crates.contains("rustls"));
+    for other in ["aws-lc-rs", "aws-lc-sys", "openssl-sys", "native-tls", "rumqttd"] {
+        assert!(!crates.contains(other), "{other}");
+    }
+}
+
+/// All dependencies come from the one registry: no branch of somebody's repository.
+#[test]
+fn every_dependency_is_a_published_release() {
+    let lock = include_str!("../Cargo.lock");
+    let sources: BTreeSet<&str> =
+        lock.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
+    assert_eq!(sources.len(), 1, "{sources:?}");
+    assert!(sources.iter().all(|source| source.starts_with("\"registry+")), "{sources:?}");
+}

@@ -94,7 +94,7 @@ struct StoredSeal {
 pub(super) enum Unread {
     Absent,
     Io(io::Error),
-    Broken(Broken),
+    Broken,
 }
 
 pub(super) fn manifest_path(journal: &Path) -> PathBuf {
@@ -105,8 +105,27 @@ pub(super) fn sidecar(journal: &Path, id: SegmentId, extension: &str) -> PathBuf
     journal.join(format!("{id}.{extension}"))
 }
 
+/// The format of a file of the journal folder that a newer version wrote.
+pub(super) fn newer(path: &Path) -> Option<u8> {
+    let is_ours = path.file_name().is_some_and(|name| name == "MANIFEST")
+        || path.extension().is_some_and(|one| one == "head" || one == "note" || one == "seal");
+    if !is_ours {
+        return None;
+    }
+    let mut first = [0];
+    fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).ok()?;
+    // The whole file only where it matters: a damaged byte is no newer version.
+    if first[0] <= envelope::SCHEMA {
+        return None;
+    }
+    match envelope::unwrap(&read_bytes(path).ok()?) {
+        Err(Broken::Newer(found)) => Some(found),
+        _ => None,
+    }
+}
+
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Unread> {
-    envelope::unpack(&read_bytes(path)?).map_err(Unread::Broken)
+    envelope::unpack(&read_bytes(path)?).map_err(|_| Unread::Broken)
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Unread> {
@@ -137,13 +156,22 @@ impl Manifest {
     }
 
     pub(super) fn write(&self, journal: &Path) -> io::Result<()> {
-        let stored = StoredManifest {
+        write(&manifest_path(journal), &self.stored())
+    }
+
+    /// Whether the file is, byte for byte, what [`Self::write`] would write.
+    pub(super) fn is_written(&self, journal: &Path) -> bool {
+        let packed = envelope::pack(&self.stored()).ok();
+        packed.is_some() && packed == read_bytes(&manifest_path(journal)).ok()
+    }
+
+    fn stored(&self) -> StoredManifest {
+        StoredManifest {
             next_id: self.next_id,
             segments: self.segments.clone(),
             losses: self.losses.iter().map(stored_loss).collect(),
             broken: self.broken.clone(),
-        };
-        write(&manifest_path(journal), &stored)
+        }
     }
 
     /// Forgets losses that the agent has put on record: their offsets are done
@@ -159,7 +187,7 @@ impl Manifest {
 impl Seal {
     pub(super) fn read(journal: &Path, id: SegmentId) -> Result<Self, Unread> {
         let bytes = read_bytes(&sidecar(journal, id, "seal"))?;
-        let stored = envelope::unpack_grown(&bytes).map_err(Unread::Broken)?;
+        let stored = envelope::unpack_grown(&bytes).map_err(|_| Unread::Broken)?;
         let ((seal, last), clocks, ways): ((StoredSeal, StoredState), _, _) = stored;
         Ok(Self {
             first: Offset(seal.first),

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::envelope::SCHEMA;
 use super::store_tests::{EPOCH, commit, fetch, open, options, reading};
 use super::{Store, inspect};
 use crate::core::clock::{Boot, ClockSource, ClockState};
@@ -133,6 +134,10 @@ fn a_journal_of_an_older_format_is_read_and_goes_on() {
         let range = recovered.segments[0].contents[&(SourceId::new("plc"), EPOCH)];
         assert_eq!((range.first, range.last), (Seq(1), Seq(20)));
         assert_eq!(all_of(&mut store), entries());
+        // From here on a program that knows the older format alone refuses, by the
+        // first file that it reads.
+        let manifest = std::fs::read(dir.path().join("journal/MANIFEST")).unwrap();
+        assert_eq!(manifest[0], SCHEMA);
         // The new format beside the old, in one segment.
         let next = Meta { sealed: Offset(32), ..meta };
         let more = Commit { first: Offset(31), meta: next.clone(), ..commit(31, 31) };

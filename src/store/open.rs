@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::checkpoint;
 use super::disk;
-use super::envelope::{Broken, SCHEMA};
+use super::envelope::SCHEMA;
 use super::error::{OpenError, StoreError};
 use super::manifest::{self, Listed, Manifest, Seal, Unread};
 use super::meta::{Contents, State, tail_in};
@@ -66,9 +66,11 @@ fn finish(
     }
     store.segments.retain(|info| !info.is_sealed || info.next > start);
     let path = manifest::manifest_path(&store.folders.journal);
-    let is_changed = Manifest::read(&store.folders.journal).ok() != Some(store.manifest());
-    if is_changed || is_rebuilt {
-        store.manifest().write(&store.folders.journal).map_err(OpenError::io(&path, "write"))?;
+    // Bytes, not content: what an older version wrote is written anew in this
+    // format before anything else is, so that the older one refuses from then on.
+    let manifest = store.manifest();
+    if is_rebuilt || !manifest.is_written(&store.folders.journal) {
+        manifest.write(&store.folders.journal).map_err(OpenError::io(&path, "write"))?;
     }
     for id in recovery.set_aside {
         fetch::quarantine_folder(store, id);
@@ -117,15 +119,25 @@ fn empty(options: &Options, folders: &Folders, manifest: &Manifest) -> Store {
 
 /// The manifest, or one made up from the folders when it is gone or damaged.
 pub(super) fn load(journal: &Path) -> Result<(Manifest, bool), OpenError> {
+    refuse_newer(journal)?;
     let path = manifest::manifest_path(journal);
     match Manifest::read(journal) {
         Ok(manifest) => Ok((manifest, false)),
-        Err(Unread::Broken(Broken::Newer(found))) => {
-            Err(OpenError::NewerSchema { path, found, known: SCHEMA })
-        }
         Err(Unread::Io(source)) => Err(OpenError::Io { path, action: "read", source }),
-        Err(Unread::Absent | Unread::Broken(_)) => Ok((rebuilt(journal), true)),
+        Err(Unread::Absent | Unread::Broken) => Ok((rebuilt(journal), true)),
     }
+}
+
+/// Refuses a journal of a newer format by the files outside sled, which writes
+/// already when it opens.
+fn refuse_newer(journal: &Path) -> Result<(), OpenError> {
+    let entries = std::fs::read_dir(journal).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+    // One order, for one message.
+    files.sort();
+    let newer =
+        files.into_iter().find_map(|path| manifest::newer(&path).map(|found| (path, found)));
+    newer.map_or(Ok(()), |(path, found)| Err(OpenError::NewerSchema { path, found, known: SCHEMA }))
 }
 
 /// Names of segment folders, ascending.

@@ -19,6 +19,7 @@ mod mqtt_source;
 mod ops;
 mod quarantine;
 mod restore;
+mod rollback;
 mod time;
 mod uplink;
 mod uplink_limits;
