@@ -153,6 +153,9 @@ fn books(one: &Source) -> String {
     if one.dedupe_forgotten > 0 {
         line += &format!(" (the horizon is not reached: {} forgotten early)", one.dedupe_forgotten);
     }
+    if one.within_deadband > 0 {
+        line += &format!("; {} dropped within their deadband", one.within_deadband);
+    }
     format!("{line}; last {last}")
 }
 
@@ -217,6 +220,7 @@ mod tests {
             lost: 0,
             quarantined: 2,
             duplicates: 0,
+            within_deadband: 0,
             dedupe_known: 0,
             dedupe_forgotten: 0,
             refused_full: 0,

@@ -12,10 +12,13 @@ use super::{
     Address, Clock, Config, Conversions, Format, Gateway, Journal, LogFormat, Pointer, Problems,
     Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
-use super::{file_source, http, lines, modbus, mqtt_source, output, uplink, value, window};
+use super::{
+    file_source, http, lines, modbus, mqtt_source, output, uplink, value, value_rules, window,
+};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
+use crate::core::values::ValueRules;
 
 pub(super) const KIB: u64 = 1 << 10;
 pub(super) const MIB: u64 = 1 << 20;
@@ -253,6 +256,7 @@ fn source(section: &Section<'_>, name: Option<String>, gateway: &str) -> Option<
         entity: None,
         time_unit: TimeUnit::Auto,
         conversions: Conversions::default(),
+        values: ValueRules::default(),
         // The arrival of what a file or a broker has kept says nothing.
         time: source_time(
             section.table("time"),
@@ -293,6 +297,7 @@ fn source(section: &Section<'_>, name: Option<String>, gateway: &str) -> Option<
             modbus::require_entities(section, kind.as_ref());
         }
     }
+    source.values = value_rules::read(section);
     source.dedupe = source_dedupe(section.table("dedupe"), &source);
     section.refuse_unknown();
     name?;

@@ -46,7 +46,7 @@ pub(super) fn conversions(section: &Section<'_>, has_quality: bool) -> Conversio
     conversions
 }
 
-fn name(value: &DeValue<'_>) -> Result<String, Wrong> {
+pub(super) fn name(value: &DeValue<'_>) -> Result<String, Wrong> {
     let name = value::text(value)?;
     if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
         let what = format!("has {} bytes", name.len());
@@ -56,7 +56,7 @@ fn name(value: &DeValue<'_>) -> Result<String, Wrong> {
 }
 
 /// A table of names, each with a value.
-fn names<T>(
+pub(super) fn names<T>(
     value: &DeValue<'_>,
     parse: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
 ) -> Result<BTreeMap<String, T>, Wrong> {

@@ -14,7 +14,7 @@ fn settings(lines: &str) -> SourceSettings {
     let head = "[gateway]\nid = \"gw\"\ndata_dir = \"/d\"\n[[uplink]]\nurl = \"mqtt://b\"\n";
     let config = parse(&format!("{head}{SOURCE}\n{lines}\n"));
     assert_eq!(parse(&config.print()), config);
-    config.agent_settings().sources[&SourceId::new("a")]
+    config.agent_settings().sources[&SourceId::new("a")].clone()
 }
 
 #[test]

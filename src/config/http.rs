@@ -83,7 +83,8 @@ mod tests {
         check(
             &format!("{source}\naddress = '127.0.0.1:1'"),
             "t.toml:9: source.address: unknown key; known here: name, type, max_body, time, format, \
-             max_line, queue_max, entity, time_unit, rename, unit, quality, map, dedupe",
+             max_line, queue_max, entity, time_unit, rename, unit, quality, map, accumulate, \
+             deadband, dedupe",
         );
     }
 }

@@ -22,6 +22,7 @@ mod time;
 mod topic;
 mod uplink;
 mod value;
+mod value_rules;
 mod window;
 
 use std::fmt;
@@ -35,6 +36,7 @@ use crate::core::clock::{ClockSettings, Reference};
 use crate::core::id::SourceId;
 use crate::core::limits;
 use crate::core::time::Span;
+use crate::core::values::ValueRules;
 use crate::core::window::WindowSpec;
 
 pub use conversions::Conversions;
@@ -161,6 +163,8 @@ pub struct Source {
     pub time_unit: TimeUnit,
     /// What it changes of what it is told.
     pub conversions: Conversions,
+    /// What becomes of its values.
+    pub values: ValueRules,
     /// How its readings are stamped.
     pub time: SourceTime,
     /// Which of its readings are repeats.
@@ -401,8 +405,12 @@ impl Config {
     /// What the agent needs to know of it.
     pub fn agent_settings(&self) -> Settings {
         let source = |source: &Source| {
-            let settings =
-                SourceSettings { dedupe: source.dedupe.rule(), ..source.time.settings() };
+            let values = Some(value_rules::of_source(source));
+            let settings = SourceSettings {
+                dedupe: source.dedupe.rule(),
+                values: values.filter(|rules| *rules != ValueRules::default()).map(Arc::new),
+                ..source.time.settings()
+            };
             (SourceId::new(&source.name), settings)
         };
         Settings {

@@ -6,7 +6,7 @@ use super::time::{AMBIGUOUS, NONEXISTENT, POLICIES};
 use super::value::{duration_text, quoted};
 use super::{
     Clock, Config, Format, LogFormat, Source, SourceKind, SourceTime, TimeUnit, conversions,
-    file_source, http, modbus, mqtt_source, output, uplink, window,
+    file_source, http, modbus, mqtt_source, output, uplink, value_rules, window,
 };
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
@@ -120,6 +120,7 @@ fn source(page: &mut Page, source: &Source) {
             page.raw("outage", format!("{{ every = {every}, for = {length} }}"));
         }
     }
+    value_rules::print(page, &source.values);
     source_time(page, &source.time);
     page.head("[source.dedupe]");
     page.text("key", word(&KEYS, source.dedupe.key));

@@ -61,6 +61,7 @@ impl SourceTime {
             is_live: self.live,
             bound: Span::from_std(self.bound),
             dedupe: None,
+            values: None,
         }
     }
 }

@@ -43,6 +43,7 @@ mod report;
 mod space;
 mod timing;
 mod uplink;
+mod values;
 mod vouching;
 mod windows;
 
@@ -50,6 +51,7 @@ use positions::Positions;
 use repeats::Repeats;
 use timing::Timing;
 use uplink::Uplink;
+use values::Values;
 use vouching::Vouching;
 use windows::Windows;
 
@@ -80,6 +82,7 @@ pub struct Agent {
     timing: Timing,
     windows: Windows,
     repeats: Repeats,
+    values: Values,
     positions: Positions,
     vouching: Vouching,
     ages: Ages,
@@ -100,6 +103,7 @@ impl Agent {
         effects: &mut Vec<Effect>,
     ) -> Self {
         let repeats = Repeats::open(&settings, &recovered, now, effects);
+        let values = Values::open(&settings, &recovered);
         let meta = recovered.meta.unwrap_or_default();
         let is_broken = recovered.broken_numbering.is_some();
         let positions = Positions::open(&meta, is_broken);
@@ -133,6 +137,7 @@ impl Agent {
             timing,
             windows,
             repeats,
+            values,
             positions,
             vouching: Vouching::open(&meta, epoch_nonce),
             ages: Ages::new(recovered.next.0),
@@ -182,7 +187,7 @@ impl Agent {
         self.commit_if_due(now, effects);
         self.uplinks.iter_mut().for_each(|uplink| uplink.drive(now, effects));
         self.publish(now, effects);
-        let fetches = [self.windows.fetch(), self.repeats.fetch()];
+        let fetches = [self.windows.fetch(), self.repeats.fetch(), self.values.fetch()];
         effects.extend(fetches.into_iter().flatten().map(Effect::Fetch));
         self.go_on_stopping(now, effects);
     }
@@ -192,6 +197,7 @@ impl Agent {
     pub fn accepts_readings(&self) -> bool {
         !self.windows.is_replaying()
             && !self.repeats.is_recalling()
+            && !self.values.is_recalling()
             && !self.pending.is_full()
             && self.buffer.admission() != Admission::Wait
     }
@@ -273,6 +279,7 @@ impl Agent {
         let (uplink, lane) = match fetched.purpose {
             Purpose::Replay => return self.replayed(now, fetched, effects),
             Purpose::Recall => return self.recalled(fetched, effects),
+            Purpose::Totals => return self.totals_recalled(fetched, effects),
             Purpose::Forward(uplink, lane) => (uplink, lane),
         };
         if !self.vouching.renumberings.is_empty() {

@@ -27,6 +27,8 @@ pub struct Account {
     pub quarantined: u64,
     /// Repeats dropped since this process started.
     pub duplicates: u64,
+    /// Readings within their deadband, dropped since this process started.
+    pub held_back: u64,
     /// Readings refused at the door since this process started.
     pub refused_full: u64,
     /// Stamps flagged implausible since this process started.

@@ -123,6 +123,14 @@ pub const POSITION_BYTES_MAX: usize = 8 * 1024;
 /// Files that one `file` source follows.
 pub const FILES_MAX: usize = 256;
 
+/// Bytes of all running totals as they are stored, names included; they ride in a
+/// commit now and then.
+pub const TOTALS_BYTES_MAX: usize = 640 * 1024;
+
+/// Series with a deadband whose last kept reading is remembered, over all sources;
+/// some 200 bytes each.
+pub const DEADBAND_SERIES_MAX: usize = 100_000;
+
 /// Requests that one `http` source holds at a time.
 pub const PUSH_REQUESTS_MAX: usize = 8;
 
@@ -132,6 +140,8 @@ pub const EVENT_QUEUE_MAX: usize = 1024;
 // A reading as long as the longest line, split over continuation chunks, still
 // fits one batch: it is applied whole or not at all.
 const _: () = assert!(LINE_BYTES_MAX.div_ceil(FRAME_BYTES_MAX) + 32 < BATCH_OPERATIONS_MAX);
+// Totals fit the batch of a commit's state, beside the rest of it.
+const _: () = assert!(TOTALS_BYTES_MAX.div_ceil(FRAME_BYTES_MAX) <= BATCH_OPERATIONS_MAX / 2);
 // A turn at most doubles what may wait; and the rest of its inputs is for others.
 const _: () = assert!(SOURCE_BATCH_MAX * TURN_BATCHES_MAX <= PENDING_ENTRIES_MAX);
 const _: () = assert!(TURN_BATCHES_MAX < TURN_INPUTS_MAX);

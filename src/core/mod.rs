@@ -31,5 +31,6 @@ pub mod skew;
 pub mod stamp;
 pub mod status;
 pub mod time;
+pub mod values;
 pub mod window;
 pub mod zone;

@@ -160,6 +160,11 @@ pub enum Notice {
         /// The source.
         source: SourceId,
     },
+    /// Running totals may lack what a part of the journal held that is gone.
+    TotalsTorn {
+        /// Why.
+        reason: String,
+    },
     /// Readings that had left under a bad clock get a correction.
     Corrected(Correction),
 }

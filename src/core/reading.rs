@@ -152,9 +152,11 @@ impl Flags {
     /// Journaled once more, under another number, after an operator released it
     /// from the quarantine.
     pub const RELEASED: Flags = Flags(1 << 15);
+    /// The value is this gateway's running total; what came was an increment.
+    pub const TOTAL: Flags = Flags(1 << 16);
 
     /// Every flag with the name it has on the wire, in the order of the bits.
-    pub const NAMES: [(Flags, &'static str); 16] = [
+    pub const NAMES: [(Flags, &'static str); 17] = [
         (Flags::FUTURE, "future"),
         (Flags::PAST, "past"),
         (Flags::SKEWED, "skewed"),
@@ -171,6 +173,7 @@ impl Flags {
         (Flags::COMPOSITE, "composite"),
         (Flags::RETAINED, "retained"),
         (Flags::RELEASED, "released"),
+        (Flags::TOTAL, "total"),
     ];
 
     /// Both sets together.

@@ -304,6 +304,8 @@ pub enum Purpose {
     Replay,
     /// The memory of repeats, for the same.
     Recall,
+    /// The running totals, for the same.
+    Totals,
 }
 
 /// A request to read.

@@ -9,6 +9,7 @@ use super::forward::ForwardSettings;
 use super::id::SourceId;
 use super::order::OrderSpec;
 use super::time::{EventTime, Span};
+use super::values::ValueRules;
 use super::window::WindowSpec;
 use super::zone::Zone;
 
@@ -82,7 +83,7 @@ pub enum WhenFull {
 }
 
 /// How the readings of one source are told apart and stamped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SourceSettings {
     /// Whether the device's event time is used when there is one.
     pub trusts_device: bool,
@@ -113,6 +114,8 @@ pub struct SourceSettings {
     pub bound: Span,
     /// What is a repeat, to be dropped; `None` drops nothing.
     pub dedupe: Option<Rule>,
+    /// What becomes of its values; `None` leaves all as they are.
+    pub values: Option<Arc<ValueRules>>,
 }
 
 /// What becomes of a future or implausible device stamp.
@@ -167,5 +170,6 @@ impl SourceSettings {
         is_live: true,
         bound: Span::from_secs(20),
         dedupe: None,
+        values: None,
     };
 }

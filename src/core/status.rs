@@ -194,6 +194,8 @@ pub struct SourceStatus {
     /// Repeats of readings that were numbered before, dropped since this process
     /// started.
     pub duplicates: u64,
+    /// Readings within their deadband, dropped since this process started.
+    pub held_back: u64,
     /// Names of readings that repeats are known by.
     pub known: Known,
     /// Readings refused at the door since this process started, buffer full.

@@ -63,6 +63,7 @@ pub struct Metrics {
     evicted: Counters,
     quarantined: Counters,
     duplicates: Counters,
+    within_deadband: Counters,
     implausible: Counters,
     reconnects: Counters,
     written_bytes: Counters,
@@ -96,6 +97,7 @@ impl Metrics {
             evicted: add(r, "readings_evicted", "Readings that a gap record stands for"),
             quarantined: add(r, "readings_quarantined", "Inputs that became no readings"),
             duplicates: add(r, "readings_duplicate", "Repeats dropped at their source"),
+            within_deadband: add(r, "readings_deadband", "Readings that moved too little"),
             implausible: add(r, "future_rejected", "Event times flagged as future or past"),
             reconnects: add(r, "uplink_reconnects", "Connections after the first"),
             written_bytes: add(
@@ -204,7 +206,9 @@ impl Metrics {
         for source in &report.sources {
             store(&self.accepted, &source_label(&source.name), source.accepted);
             if !source.name.starts_with("window:") {
-                store(&self.duplicates, &source_label(&source.name), source.duplicates);
+                let label = source_label(&source.name);
+                store(&self.duplicates, &label, source.duplicates);
+                store(&self.within_deadband, &label, source.within_deadband);
             }
         }
         store(&self.written_bytes, &none, report.journal.written_bytes);

@@ -75,6 +75,7 @@ pub(in crate::http) fn report() -> Report {
         lost: 0,
         quarantined: 0,
         duplicates: 9,
+        within_deadband: 12,
         dedupe_known: 100,
         dedupe_forgotten: 1,
         refused_full: 0,
@@ -169,6 +170,7 @@ fn books_and_counts_have_the_names_of_the_contract() {
     has(&lines, r#"tidegate_readings_evicted_total{source="press",reason="evicted"} 10"#);
     has(&lines, r#"tidegate_readings_quarantined_total{source="press",reason="syntax"} 3"#);
     has(&lines, r#"tidegate_readings_duplicate_total{source="press"} 9"#);
+    has(&lines, r#"tidegate_readings_deadband_total{source="press"} 12"#);
     has(&lines, r#"tidegate_duplicates_dropped_total{window="pressure-10s"} 4"#);
     has(&lines, r#"tidegate_future_rejected_total{source="press"} 4"#);
     has(&lines, r#"tidegate_uplink_reconnects_total{uplink="main"} 1"#);

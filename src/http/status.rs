@@ -222,6 +222,9 @@ pub struct Source {
     /// Repeats dropped since the agent started.
     #[serde(default)]
     pub duplicates: u64,
+    /// Readings within their deadband, dropped since the agent started.
+    #[serde(default)]
+    pub within_deadband: u64,
     /// Names of readings that repeats are known by.
     #[serde(default)]
     pub dedupe_known: u64,
@@ -425,6 +428,7 @@ fn source(id: &SourceId, books: &SourceStatus, now: &Now) -> Source {
         lost: books.lost,
         quarantined: books.quarantined,
         duplicates: books.duplicates,
+        within_deadband: books.held_back,
         dedupe_known: books.known.names,
         dedupe_forgotten: books.known.forgotten,
         refused_full: books.refused_full,

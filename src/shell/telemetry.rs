@@ -154,6 +154,9 @@ impl Telemetry {
                 %source,
                 "repeats are known for less than the horizon: raise entries_max or lower the horizon"
             ),
+            Notice::TotalsTorn { reason } => {
+                warn!(reason, "running totals may lack the increments that went with it");
+            }
             Notice::Clock(event) => clock_event(&event),
             Notice::Corrected(correction) => info!(
                 source = %correction.source,

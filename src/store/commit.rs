@@ -18,6 +18,7 @@ use crate::core::id::{Offset, SegmentId};
 use crate::core::limits::BATCH_OPERATIONS_MAX;
 use crate::core::reading::Entry;
 use crate::core::seam::{ClockLedger, Commit, DiskFacts, SegmentInfo};
+use crate::core::values::totals::SavedTotals;
 
 /// Bytes of frames after which the contents are stored again: what a start has
 /// to read at most.
@@ -50,6 +51,18 @@ impl Active {
             return Ok(Vec::new());
         }
         segment::pack_ledger(ledger)
+    }
+
+    fn has_totals(&self, totals: &Arc<SavedTotals>) -> bool {
+        Arc::ptr_eq(&self.totals, totals) || self.totals == *totals
+    }
+
+    /// The same for the saved totals.
+    fn changed_totals(&self, totals: &Arc<SavedTotals>) -> Result<Vec<u8>, StoreError> {
+        match self.has_totals(totals) {
+            true => Ok(Vec::new()),
+            false => segment::pack_totals(totals),
+        }
     }
 }
 
@@ -98,7 +111,9 @@ impl Store {
     fn has_room(&self, commit: &Commit, free_bytes: u64) -> bool {
         let Some(active) = &self.active else { return false };
         let (log, slack_bytes) = (active.segment.log(), self.slack_bytes());
-        let weight: usize = commit.entries.iter().map(Entry::weight).sum();
+        let mut weight: usize = commit.entries.iter().map(Entry::weight).sum();
+        let totals = &commit.meta.totals;
+        weight += if active.has_totals(totals) { 0 } else { totals.weight() };
         let needed = weight as u64 + COMMIT_BYTES.min(slack_bytes);
         let is_short = free_bytes < FREE_BYTES_MIN;
         let wanted = match free_bytes >= FREE_BYTES_PLENTY {
@@ -150,6 +165,7 @@ impl Store {
             note: options.map_err(at(&note))?,
             contents: Arc::default(),
             ledger: Arc::clone(&self.state.meta.clock),
+            totals: Arc::clone(&self.state.meta.totals),
             unnoted_bytes: 0,
         };
         self.segments.push(SegmentInfo {
@@ -188,12 +204,13 @@ impl Store {
         };
         let packed = segment::pack_state(state)?;
         let ledger = active.changed_ledger(&state.meta.clock)?;
+        let totals = active.changed_totals(&state.meta.totals)?;
         let mut summary = Summary::default();
         let mut batches = Batches {
             segment: &active.segment,
             batch: sled::Batch::default(),
             operations: 0,
-            bytes: (packed.len() + ledger.len()) as u64,
+            bytes: (packed.len() + ledger.len() + totals.len()) as u64,
         };
         let mut unnoted = active.unnoted_bytes;
         self.frames.write_all(
@@ -221,15 +238,18 @@ impl Store {
             true => segment::pack_contents(&active.contents, state.next)?,
             false => Vec::new(),
         };
-        let rest = [&contents, &packed, &ledger].map(|value| envelope::parts(value).count());
+        let rest = [&contents, &packed, &ledger, &totals];
+        let rest = rest.map(|value| envelope::parts(value).count());
         batches.reserve(rest.iter().sum())?;
         segment::put_parts(&mut batches.batch, b'c', &contents);
         segment::put_parts(&mut batches.batch, b'l', &ledger);
+        segment::put_parts(&mut batches.batch, b't', &totals);
         segment::put_parts(&mut batches.batch, b'm', &packed);
         let (batch, bytes) = (batches.batch, batches.bytes + contents.len() as u64);
         active.segment.apply(batch)?;
         active.segment.sync()?;
         active.ledger = Arc::clone(&state.meta.clock);
+        active.totals = Arc::clone(&state.meta.totals);
         active.unnoted_bytes = if contents.is_empty() { unnoted } else { 0 };
         // Not synced, and of no weight if it fails: it only tells a later start
         // that there was more.

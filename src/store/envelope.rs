@@ -11,8 +11,8 @@ pub(super) const HEADER_BYTES: usize = 10;
 
 /// The stored format that this build writes, and the newest it can read. Format
 /// 1 knew no clock ledger, no corrections and no clock events, format 2 only one
-/// uplink.
-pub(super) const SCHEMA: u8 = 3;
+/// uplink, format 3 no totals.
+pub(super) const SCHEMA: u8 = 4;
 
 /// Why stored bytes are not what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,21 +89,26 @@ pub(super) fn unpack<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, 
     postcard::from_bytes(body).map_err(|_| Broken::Content)
 }
 
-/// A value to which format 2 and format 3 each added a part.
-pub(super) type Grown<T, U, V> = (T, Option<U>, Option<V>);
+/// A value to which format 2, format 3 and format 4 each added a part.
+pub(super) type Grown<T, U, V, W> = (T, Option<U>, Option<V>, Option<W>);
 
-/// The inverse of [`pack`] for a triple that has grown.
-pub(super) fn unpack_grown<T, U, V>(bytes: &[u8]) -> Result<Grown<T, U, V>, Broken>
+/// The inverse of [`pack`] for a tuple that has grown.
+pub(super) fn unpack_grown<T, U, V, W>(bytes: &[u8]) -> Result<Grown<T, U, V, W>, Broken>
 where
     T: serde::de::DeserializeOwned,
     U: serde::de::DeserializeOwned,
     V: serde::de::DeserializeOwned,
+    W: serde::de::DeserializeOwned,
 {
     let (_, body) = unwrap(bytes)?;
     let parts = match bytes[0] {
-        0 | 1 => postcard::from_bytes(body).map(|one| (one, None, None)),
-        2 => postcard::from_bytes(body).map(|(one, two)| (one, Some(two), None)),
-        _ => postcard::from_bytes(body).map(|(one, two, three)| (one, Some(two), Some(three))),
+        0 | 1 => postcard::from_bytes(body).map(|one| (one, None, None, None)),
+        2 => postcard::from_bytes(body).map(|(one, two)| (one, Some(two), None, None)),
+        3 => {
+            postcard::from_bytes(body).map(|(one, two, three)| (one, Some(two), Some(three), None))
+        }
+        _ => postcard::from_bytes(body)
+            .map(|(one, two, three, four)| (one, Some(two), Some(three), Some(four))),
     };
     parts.map_err(|_| Broken::Content)
 }

@@ -4,7 +4,7 @@
 //! | file | says |
 //! | --- | --- |
 //! | `MANIFEST` | which segments there are, their offsets, which is active; losses not yet recorded |
-//! | `000007.head` | the meta when the segment began, the clock ledger included |
+//! | `000007.head` | the meta when the segment began, the clock ledger and the totals included |
 //! | `000007.note` | where the last commit ended; written without a sync, so a lower bound |
 //! | `000007.seal` | what a sealed segment holds, per source and epoch, and its last meta |
 
@@ -188,12 +188,12 @@ impl Seal {
     pub(super) fn read(journal: &Path, id: SegmentId) -> Result<Self, Unread> {
         let bytes = read_bytes(&sidecar(journal, id, "seal"))?;
         let stored = envelope::unpack_grown(&bytes).map_err(|_| Unread::Broken)?;
-        let ((seal, last), clocks, ways): ((StoredSeal, StoredState), _, _) = stored;
+        let ((seal, last), clocks, ways, totals): ((StoredSeal, StoredState), _, _, _) = stored;
         Ok(Self {
             first: Offset(seal.first),
             next: Offset(seal.next),
             contents: meta::contents_of(seal.contents),
-            last: meta::whole_state(last, clocks, ways),
+            last: meta::whole_state((last, clocks, ways, totals)),
         })
     }
 
@@ -203,15 +203,14 @@ impl Seal {
             next: self.next.0,
             contents: meta::stored_contents(&self.contents),
         };
-        let (last, clocks, ways) = meta::stored_whole(&self.last);
-        write(&sidecar(journal, id, "seal"), &((stored, last), clocks, ways))
+        let (last, clocks, ways, totals) = meta::stored_whole(&self.last);
+        write(&sidecar(journal, id, "seal"), &((stored, last), clocks, ways, totals))
     }
 }
 
 pub(super) fn read_head(journal: &Path, id: SegmentId) -> Option<State> {
     let bytes = read_bytes(&sidecar(journal, id, "head")).ok()?;
-    let (stored, clocks, ways) = envelope::unpack_grown(&bytes).ok()?;
-    Some(meta::whole_state(stored, clocks, ways))
+    Some(meta::whole_state(envelope::unpack_grown(&bytes).ok()?))
 }
 
 pub(super) fn write_head(journal: &Path, id: SegmentId, state: &State) -> io::Result<()> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::clocks::StoredLedger;
+use super::envelope::Grown;
 use super::ledger::{StoredHanded, StoredOpenGap};
+use super::totals::StoredTotals;
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, Numbered};
 use crate::core::renumber::{Renumbering, Renumberings};
@@ -81,8 +83,9 @@ struct StoredUplink {
     handed: Vec<StoredHanded>,
 }
 
-/// A state with all that belongs to it, as files beside a segment have it.
-pub(super) type StoredWhole = (StoredState, (StoredClock, StoredLedger), StoredWays);
+/// A state with all that belongs to it, as files beside a segment have it. Format 4
+/// added the totals.
+pub(super) type StoredWhole = (StoredState, (StoredClock, StoredLedger), StoredWays, StoredTotals);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredSource {
@@ -137,20 +140,25 @@ impl StoredClock {
 pub(super) fn stored_whole(state: &State) -> StoredWhole {
     let meta = &state.meta;
     let clocks = (StoredClock::of(meta), StoredLedger::of(&meta.clock));
-    (StoredState::of(meta, state.next), clocks, StoredWays::of(meta))
+    let totals = StoredTotals::of(&meta.totals);
+    (StoredState::of(meta, state.next), clocks, StoredWays::of(meta), totals)
 }
 
 /// The inverse of [`stored_whole`], for what each format had of it.
 pub(super) fn whole_state(
-    stored: StoredState,
-    clocks: Option<(StoredClock, StoredLedger)>,
-    ways: Option<StoredWays>,
+    (stored, clocks, ways, totals): Grown<
+        StoredState,
+        (StoredClock, StoredLedger),
+        StoredWays,
+        StoredTotals,
+    >,
 ) -> State {
     let mut state = stored.into_state();
     let (clock, ledger) = clocks.unzip();
     StoredClock::complete(clock, &mut state);
     StoredWays::complete(ways, &mut state.meta);
     state.meta.clock = Arc::new(ledger.map(StoredLedger::into_ledger).unwrap_or_default());
+    state.meta.totals = Arc::new(totals.map(StoredTotals::into_saved).unwrap_or_default());
     state
 }
 
@@ -416,8 +424,11 @@ pub(super) fn tail_in(meta: &Meta, source: &SourceId, epoch: Epoch) -> Seq {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::reading::Series;
     use crate::core::seam::{ClockLedger, SeqSet};
     use crate::core::time::TimebaseId;
+    use crate::core::values::decimal::Decimal;
+    use crate::core::values::totals::{SavedTotals, Total};
 
     #[test]
     fn a_meta_comes_back_as_it_went() {
@@ -438,6 +449,9 @@ mod tests {
             handed: [((SourceId::new("plc"), epoch), set)].into(),
         };
         let position = Position { at: Arc::from(*b"here"), tail: Seq(5) };
+        let series = Series { entity: "e".into(), property: "p".into(), unit: Some("Wh".into()) };
+        let sum = Decimal::of(-1.25).unwrap().plus(Decimal::whole(1 << 80));
+        let total = Total { sum, is_real: true };
         let meta = Meta {
             epoch,
             start: Offset(3),
@@ -456,17 +470,21 @@ mod tests {
             positions: [(SourceId::new("log"), position)].into(),
             alive: Some((BootId([3; 16]), Uptime::from_ns(77))),
             clock: Arc::new(ClockLedger { timebase: TimebaseId(4), ..ClockLedger::default() }),
+            totals: Arc::new(SavedTotals {
+                through: Offset(25),
+                totals: [(SourceId::new("plc"), [(Arc::new(series), total)].into())].into(),
+            }),
             ..Meta::default()
         };
         let state = State { meta, next: Offset(30) };
-        let (stored, clocks, ways) = stored_whole(&state);
-        assert_eq!(whole_state(stored, Some(clocks), Some(ways)), state);
+        let (stored, clocks, ways, totals) = stored_whole(&state);
+        assert_eq!(whole_state((stored, Some(clocks), Some(ways), Some(totals))), state);
     }
 
     #[test]
     fn what_format_1_wrote_went_out_as_stamped() {
         let meta = Meta { frontier: Offset(10), ..Meta::default() };
-        let state = whole_state(StoredState::of(&meta, Offset(30)), None, None);
+        let state = whole_state((StoredState::of(&meta, Offset(30)), None, None, None));
         assert_eq!(state, State { meta: Meta { sealed: Offset(30), ..meta }, next: Offset(30) });
     }
 

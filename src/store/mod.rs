@@ -14,8 +14,8 @@
 //! | the default cache is 1 GiB; a full scan takes 150 MB whatever the cache | small caches, no `len()`, no full scans in daily work |
 //!
 //! A **commit** is a few frames, the names they first use, and the meta, in
-//! batches of which the last carries the meta, and the clock ledger when it
-//! changed; then one flush, one fdatasync,
+//! batches of which the last carries the meta, and the clock ledger and the totals
+//! when they changed; then one flush, one fdatasync,
 //! and only then an answer. A commit that fails never happened: its segment is
 //! sealed where the last good commit ended, what lies beyond is ignored, and the
 //! same entries go to a new segment at the same offsets.
@@ -49,6 +49,7 @@ mod results;
 mod segment;
 pub mod set_aside;
 mod slack;
+mod totals;
 mod unframe;
 pub mod worker;
 
@@ -78,6 +79,7 @@ use self::quarantine::Refusals;
 use self::segment::Segment;
 use crate::core::id::{Epoch, Offset, SegmentId};
 use crate::core::seam::{ClockLedger, Damage, DiskFacts, Recovered, SegmentInfo};
+use crate::core::values::totals::SavedTotals;
 
 /// Disk space below which no segment is begun, in bytes: a full disk can hang sled
 /// for good. The segment that is written to goes on within its slack.
@@ -148,6 +150,8 @@ struct Active {
     contents: Arc<Contents>,
     /// The clock ledger that it has.
     ledger: Arc<ClockLedger>,
+    /// The saved totals that it has.
+    totals: Arc<SavedTotals>,
     /// Bytes of frames since the contents were last stored.
     unnoted_bytes: usize,
 }

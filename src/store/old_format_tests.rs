@@ -83,6 +83,7 @@ fn meta() -> Meta {
         renumberings: Default::default(),
         alive: None,
         clock: Arc::default(),
+        totals: Arc::default(),
     }
 }
 

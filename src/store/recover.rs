@@ -17,6 +17,7 @@ use super::{Active, Store, disk, segment_bytes, slack};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::reading::Entry;
 use crate::core::seam::{ClockLedger, Damage, Meta, SegmentInfo};
+use crate::core::values::totals::SavedTotals;
 
 /// A store on its way to being open.
 pub(super) struct Recovery {
@@ -48,10 +49,14 @@ impl Recovery {
     }
 
     /// A clock ledger that is empty where an older one was not could not be
-    /// read: the older one is the better word.
+    /// read: the older one is the better word. So it is with totals.
     fn keep_ledger(&self, state: &mut State) {
+        let older = &self.store.state.meta;
         if *state.meta.clock == ClockLedger::default() {
-            state.meta.clock = Arc::clone(&self.store.state.meta.clock);
+            state.meta.clock = Arc::clone(&older.clock);
+        }
+        if *state.meta.totals == SavedTotals::default() {
+            state.meta.totals = Arc::clone(&older.totals);
         }
     }
 }
@@ -132,8 +137,8 @@ fn adopt_active(
     let id = SegmentId(listed.id);
     let journal = recovery.store.folders.journal.clone();
     let mut state = found.state;
-    let ledger = Arc::clone(&state.meta.clock);
-    if *ledger == ClockLedger::default() {
+    let (ledger, totals) = (Arc::clone(&state.meta.clock), Arc::clone(&state.meta.totals));
+    if *ledger == ClockLedger::default() || *totals == SavedTotals::default() {
         if let Some(head) = manifest::read_head(&journal, id) {
             recovery.adopt(&head);
         }
@@ -163,7 +168,8 @@ fn adopt_active(
     let note_path = manifest::sidecar(&journal, id, "note");
     let note = OpenOptions::new().create(true).truncate(false).write(true).open(&note_path);
     let note = note.map_err(OpenError::io(&note_path, "open"))?;
-    store.active = Some(Active { id, segment, names, note, contents, ledger, unnoted_bytes: 0 });
+    store.active =
+        Some(Active { id, segment, names, note, contents, ledger, totals, unnoted_bytes: 0 });
     if is_short {
         store.close_active();
         store.losses.push(Damage {

@@ -7,6 +7,7 @@
 //! | `m` part | the state after the last commit |
 //! | `h` part | the state when the segment began; never absent, so an emptied database is told from a new one |
 //! | `l` part | the clock ledger, as of the last commit that changed it |
+//! | `t` part | the saved totals, as of the last commit that changed them |
 //! | `c` part | what it holds up to some offset; the rest follows from the frames |
 
 use std::cell::Cell;
@@ -24,10 +25,12 @@ use super::disk;
 use super::envelope::{self, Broken};
 use super::error::StoreError;
 use super::meta::{self, Contents, State, StoredClock, StoredRange, StoredState, StoredWays};
+use super::totals::StoredTotals;
 use super::unframe;
 use crate::core::id::Offset;
 use crate::core::reading::Entry;
 use crate::core::seam::ClockLedger;
+use crate::core::values::totals::SavedTotals;
 
 const CACHE_BYTES: u64 = 2 * 1024 * 1024;
 /// How often, and how long each time, a locked database is waited for.
@@ -134,10 +137,11 @@ pub(super) fn put_name(batch: &mut sled::Batch, id: u32, name: &Name) -> Result<
     Ok(())
 }
 
-/// The state in stored form, without the clock ledger.
+/// The state in stored form, without the clock ledger and the totals.
 pub(super) fn pack_state(state: &State) -> Result<Vec<u8>, StoreError> {
     let meta = &state.meta;
-    let stored = (StoredState::of(meta, state.next), StoredClock::of(meta), StoredWays::of(meta));
+    let clock = StoredClock::of(meta);
+    let stored = (StoredState::of(meta, state.next), clock, StoredWays::of(meta), ());
     envelope::pack(&stored).map_err(unstorable)
 }
 
@@ -146,7 +150,15 @@ pub(super) fn pack_ledger(ledger: &ClockLedger) -> Result<Vec<u8>, StoreError> {
     envelope::pack(&StoredLedger::of(ledger)).map_err(unstorable)
 }
 
-/// Adds a packed value to a batch under one of `m`, `h`, `l`, `c`; the number of
+/// The saved totals in stored form; nothing where there never were any.
+pub(super) fn pack_totals(totals: &SavedTotals) -> Result<Vec<u8>, StoreError> {
+    match *totals == SavedTotals::default() {
+        true => Ok(Vec::new()),
+        false => envelope::pack(&StoredTotals::of(totals)).map_err(unstorable),
+    }
+}
+
+/// Adds a packed value to a batch under one of `m`, `h`, `l`, `t`, `c`; the number of
 /// operations.
 pub(super) fn put_parts(batch: &mut sled::Batch, kind: u8, packed: &[u8]) -> usize {
     let put = |(part, bytes): (u16, &[u8])| batch.insert(&part_key(kind, part), bytes);
@@ -228,6 +240,7 @@ impl Segment {
         put_parts(&mut batch, b'h', &packed);
         put_parts(&mut batch, b'm', &packed);
         put_parts(&mut batch, b'l', &pack_ledger(&head.meta.clock)?);
+        put_parts(&mut batch, b't', &pack_totals(&head.meta.totals)?);
         segment.apply(batch)?;
         segment.sync()?;
         for folder in [folder, folder.parent().unwrap_or(folder)] {
@@ -296,15 +309,15 @@ impl Segment {
         self.log.sync_data().map_err(super::error::at(&self.folder))
     }
 
-    /// The state under `m` or `h`. Its clock ledger is the newest of the segment
-    /// in either case, and empty when that cannot be read.
+    /// The state under `m` or `h`. Its clock ledger and its totals are the newest of
+    /// the segment in either case, and empty when they cannot be read.
     pub(super) fn state(&self, kind: u8) -> Result<Option<Result<State, Broken>>, StoreError> {
         guarded(|| {
             let Some(bytes) = self.value(|part| part_key(kind, part).to_vec())? else {
                 return Ok(None);
             };
-            let unpacked = envelope::unpack_grown::<StoredState, _, _>(&bytes);
-            let (stored, clock, ways) = match unpacked {
+            let unpacked = envelope::unpack_grown::<StoredState, _, _, ()>(&bytes);
+            let (stored, clock, ways, _) = match unpacked {
                 Ok(stored) => stored,
                 Err(broken) => return Ok(Some(Err(broken))),
             };
@@ -313,6 +326,7 @@ impl Segment {
             StoredWays::complete(ways, &mut state.meta);
             // Whatever is wrong with it, the state counts without it.
             state.meta.clock = Arc::new(guarded(|| self.ledger()).unwrap_or_default());
+            state.meta.totals = Arc::new(guarded(|| self.totals()).unwrap_or_default());
             Ok(Some(Ok(state)))
         })
     }
@@ -320,6 +334,12 @@ impl Segment {
     fn ledger(&self) -> Result<ClockLedger, StoreError> {
         let bytes = self.value(|part| part_key(b'l', part).to_vec())?.unwrap_or_default();
         let stored = envelope::unpack(&bytes).map(StoredLedger::into_ledger);
+        Ok(stored.unwrap_or_default())
+    }
+
+    fn totals(&self) -> Result<SavedTotals, StoreError> {
+        let bytes = self.value(|part| part_key(b't', part).to_vec())?.unwrap_or_default();
+        let stored = envelope::unpack(&bytes).map(StoredTotals::into_saved);
         Ok(stored.unwrap_or_default())
     }
 

@@ -332,7 +332,7 @@ fn a_newer_format_is_refused_and_untouched() {
     bytes[6..10].copy_from_slice(&check.to_le_bytes());
     std::fs::write(&path, &bytes).unwrap();
     let error = Store::open(&options(dir.path())).unwrap_err();
-    assert!(matches!(error, OpenError::NewerSchema { found: 9, known: 3, .. }), "{error}");
+    assert!(matches!(error, OpenError::NewerSchema { found: 9, known: 4, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     assert!(dir.path().join("journal/000001/db").is_file());
 }

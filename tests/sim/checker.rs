@@ -12,7 +12,7 @@ use tidegate::core::window::{ResultStatus, WindowResult};
 
 use crate::broker::Received;
 use crate::clock::EPOCH_NS;
-use crate::source::REPEATING;
+use crate::source::{REPEATING, number};
 use crate::world::{INFLIGHT_MAX, World};
 
 pub fn after_step(world: &World) {
@@ -115,11 +115,7 @@ fn has_what_the_copy_had(world: &World, received: &Received) {
     for source in &world.sources {
         assert!(source.is_finished(), "{} still waits for receipts", source.id);
         let of_source = received.readings.values().filter(|record| record.source == source.id);
-        let numbers = of_source.filter_map(|record| match record.value {
-            Value::I64(n) => Some(n),
-            _ => None,
-        });
-        let arrived: BTreeSet<i64> = numbers.collect();
+        let arrived: BTreeSet<i64> = of_source.filter_map(number).collect();
         let absent = source.durable.iter().filter(|n| !arrived.contains(n));
         let absent: BTreeSet<i64> = absent.copied().collect();
         assert!(absent.len() as u64 <= evicted, "{}: {absent:?} do not arrive", source.id);
@@ -130,7 +126,7 @@ fn has_everything(world: &World, status: &Status, received: &Received) {
     let missing = missing_numbers(received);
     let mut values: BTreeMap<&SourceId, BTreeSet<i64>> = BTreeMap::new();
     for record in received.readings.values() {
-        let Value::I64(n) = record.value else { panic!("not a number: {record:?}") };
+        let Some(n) = number(record) else { panic!("not a number: {record:?}") };
         values.entry(&record.source).or_default().insert(n);
     }
     for source in &world.sources {
@@ -147,6 +143,19 @@ fn has_everything(world: &World, status: &Status, received: &Received) {
         assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);
     }
     repeats_are_dropped(received);
+    totals_are_whole(received);
+}
+
+/// Whatever was lost on the way, the newest total has all increments. Where a part
+/// of the journal was lost, repeats of that part may have been added again.
+fn totals_are_whole(received: &Received) {
+    if !received.gaps.is_empty() {
+        return;
+    }
+    let of_source = received.readings.values().filter(|r| r.source.as_str() == REPEATING);
+    let last = of_source.clone().max_by_key(|record| (record.epoch, record.seq));
+    let sum: i64 = of_source.filter_map(number).sum();
+    assert_eq!(last.map(|record| record.value.clone()), Some(Value::I64(sum)));
 }
 
 /// Of the source whose repeats are dropped every reading came once. Where a part

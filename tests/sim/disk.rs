@@ -11,6 +11,7 @@ use tidegate::core::seam::{
 };
 
 use crate::rng::Rng;
+use crate::source::{REPEATING, number};
 
 /// Entries after which a segment is sealed.
 const SEGMENT_ENTRIES: u64 = 60;
@@ -37,6 +38,10 @@ pub struct Disk {
     pub dedupe: Option<Vec<u8>>,
     /// The numbers of all readings that were ever flushed.
     pub flushed: BTreeSet<(SourceId, i64)>,
+    /// The sum of all increments that were ever flushed: what the newest total says,
+    /// unless the entry that said it has rotted.
+    pub total: i64,
+    has_rotted: bool,
     /// Applied and not flushed, in order.
     unflushed: Vec<Commit>,
     /// Offsets whose bytes rotted, until they are reported.
@@ -93,10 +98,7 @@ impl Disk {
         let is_named = self.named.contains(&name) || older.any(|name| self.named.contains(&name));
         // Held for so long that the exchange of its name is forgotten.
         let is_renamed = record.epoch.number > 1;
-        let number = match record.value {
-            Value::I64(n) if is_renamed => Some(n),
-            _ => None,
-        };
+        let number = number(record).filter(|_| is_renamed);
         is_named || number.is_some_and(|n| self.flushed.contains(&(record.source.clone(), n)))
     }
 
@@ -124,6 +126,7 @@ impl Disk {
             .map(|(offset, _)| *offset)
             .collect();
         if !sealed.is_empty() {
+            self.has_rotted = true;
             self.rotten.push(sealed[rng.next() as usize % sealed.len()]);
         }
     }
@@ -207,8 +210,14 @@ impl Disk {
                 self.named.insert((source.clone(), *epoch, *seq));
             }
             note_contents(&mut active.info, entry);
-            if let Some(Value::I64(n)) = entry.reading().map(|record| &record.value) {
-                self.flushed.insert((entry.source().clone(), *n));
+            if let Some(record) = entry.reading() {
+                let n = number(record);
+                self.flushed.extend(n.map(|n| (record.source.clone(), n)));
+                if record.source.as_str() == REPEATING {
+                    self.total += n.unwrap_or_default();
+                    let is_whole = record.value == Value::I64(self.total);
+                    assert!(is_whole || self.has_rotted, "not {}: {record:?}", self.total);
+                }
             }
             active.entries.insert(active.info.next, entry.clone());
             active.info.next = active.info.next.plus(1);

@@ -10,6 +10,7 @@ use tidegate::core::id::SourceId;
 use tidegate::core::order::OrderSpec;
 use tidegate::core::settings::UplinkSettings;
 use tidegate::core::time::Span;
+use tidegate::core::values::ValueRules;
 use tidegate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
 
 use crate::source::REPEATING;
@@ -54,7 +55,10 @@ pub fn settings(scenario: &Scenario) -> Settings {
 fn source_settings(name: &str) -> (SourceId, SourceSettings) {
     let rule = Rule { by: By::Id, horizon: Span::from_secs(3_600), entries_max: 1_000 };
     let dedupe = (name == REPEATING).then_some(rule);
-    (SourceId::new(name), SourceSettings { dedupe, ..SourceSettings::DEFAULT })
+    let accumulate = vec!["n".to_owned()];
+    let rules = ValueRules { accumulate, ..ValueRules::default() };
+    let values = (name == REPEATING).then(|| Arc::new(rules));
+    (SourceId::new(name), SourceSettings { dedupe, values, ..SourceSettings::DEFAULT })
 }
 
 /// Backlogs here are small: from five entries on they are a lane of their own.

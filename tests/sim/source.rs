@@ -5,14 +5,26 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidegate::core::id::{ReceiptId, SourceId};
-use tidegate::core::reading::{Arrival, DeviceTime, Flags, Quality, Reading, Series, Value};
+use tidegate::core::reading::{
+    Arrival, DeviceTime, Flags, Quality, Reading, Record, Series, Value,
+};
 use tidegate::core::seam::Batch;
 use tidegate::core::time::EventTime;
 
 use crate::rng::Rng;
 
-/// The source whose repeats are dropped.
+/// The source whose repeats are dropped, and whose readings are increments.
 pub const REPEATING: &str = "oven";
+
+/// Which of its source's readings this is: by its id where it has one, for then its
+/// value may be a total.
+pub fn number(record: &Record) -> Option<i64> {
+    match (&record.id, &record.value) {
+        (Some(id), _) => id.parse().ok(),
+        (None, Value::I64(n)) => Some(*n),
+        (None, _) => None,
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct Source {

@@ -238,7 +238,7 @@ fn lines_that_cannot_be_are_refused() {
         "address = 'plc'\nformat = 'json'",
         "t.toml:12: source.format: unknown key; known here: name, type, baud, \
          parity, stop_bits, serial, address, rtu_over_tcp, unit_id, poll, timeout, block_max, gap_max, notation, registers, \
-         time, entity, dedupe",
+         time, entity, accumulate, deadband, dedupe",
     );
     check(
         "[[source]]\nname = 'a'\ntype = 'modbus'\naddress = 'plc'\nregisters = []\nentity = 'e'",

@@ -1,6 +1,7 @@
 //! Readings in: stamped, numbered, gathered, committed, receipted.
 
 use super::repeats::Came;
+use super::values::Shaped;
 use super::*;
 use crate::core::clock::seal;
 use crate::core::clock::{ClockSource, ClockState};
@@ -19,6 +20,7 @@ struct Tally {
     lag: Option<(Span, Span)>,
     count: u64,
     duplicates: u64,
+    held_back: u64,
 }
 
 impl Agent {
@@ -57,10 +59,20 @@ impl Agent {
                     if !is_by_device(&stamp) {
                         stamp.flags = stamp.flags.with(clock_flags);
                     }
-                    self.number(now, &source, (reading, stamp), &mut tally, effects);
+                    let parts = (&mut reading, &mut stamp);
+                    match self.values.shape(&settings, &source, parts) {
+                        Shaped::Kept => {
+                            self.number(now, &source, (reading, stamp), &mut tally, effects);
+                        }
+                        Shaped::HeldBack => tally.held_back += 1,
+                        Shaped::Refused(why) => {
+                            let why = (why.kind(), why.reason().to_owned());
+                            refusals.push(refusal(&source, &arrival, reading, why));
+                        }
+                    }
                 }
                 Verdict::Quarantine { flags: _, reason } => {
-                    refusals.push(refusal(&source, &arrival, reading, reason));
+                    refusals.push(refusal(&source, &arrival, reading, ("time", reason)));
                 }
             }
         }
@@ -89,7 +101,7 @@ impl Agent {
     }
 
     pub(super) fn source_settings(&self, source: &SourceId) -> SourceSettings {
-        self.settings.sources.get(source).copied().unwrap_or(SourceSettings::DEFAULT)
+        self.settings.sources.get(source).cloned().unwrap_or(SourceSettings::DEFAULT)
     }
 
     fn number(
@@ -126,6 +138,11 @@ impl Agent {
     }
 
     fn note(&mut self, source: &SourceId, now: MonoTime, tally: &Tally, effects: &mut Vec<Effect>) {
+        if tally.held_back > 0 {
+            let account = self.books.account(source);
+            account.held_back += tally.held_back;
+            account.last_reading = Some(now);
+        }
         let Some((min, max)) = tally.lag else { return };
         self.windows.measured();
         self.accept_rate.add(now, tally.count);
@@ -225,6 +242,7 @@ impl Agent {
         }
         self.vouching.renumberings.forget_below(self.start);
         meta.renumberings = self.vouching.renumberings.clone();
+        meta.totals = self.values.saved(self.start, self.pending.next());
         meta
     }
 
@@ -292,9 +310,14 @@ fn moves_frontier(stamp: &Stamp) -> Option<EventTime> {
     is_known.then(|| stamp.event_time.min(stamp.ingest_time.as_event_time()))
 }
 
-/// A reading whose device time the source's policy refuses, with what it said:
-/// its stamp is that claim and no more.
-fn refusal(source: &SourceId, arrival: &Arrival, reading: Reading, reason: String) -> Refusal {
+/// A reading that the source's rules refuse, in a word and in a sentence, with what
+/// it said: its stamp is its own claim and no more.
+fn refusal(
+    source: &SourceId,
+    arrival: &Arrival,
+    reading: Reading,
+    (kind, reason): (&'static str, String),
+) -> Refusal {
     let claimed = reading.device_time;
     let stamp = Stamp {
         event_time: claimed.map_or(arrival.ingest.as_event_time(), |device| device.at),
@@ -314,7 +337,7 @@ fn refusal(source: &SourceId, arrival: &Arrival, reading: Reading, reason: Strin
     Refusal {
         source: source.clone(),
         at: arrival.ingest,
-        kind: "time",
+        kind,
         reason,
         length: record.weight() as u64,
         content: Vec::new(),

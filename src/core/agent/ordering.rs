@@ -82,8 +82,9 @@ impl Orders {
             return self.fall_silent(mark, out);
         }
         let Some(record) = self.wanted(&settings.clock, entry) else { return };
-        let source = settings.sources.get(&record.source).unwrap_or(&SourceSettings::DEFAULT);
-        let (limit, floor_ns) = (source.future_limit, settings.clock.floor_ns);
+        let source = settings.sources.get(&record.source);
+        let limit = source.map_or(SourceSettings::DEFAULT.future_limit, |s| s.future_limit);
+        let floor_ns = settings.clock.floor_ns;
         let moves = self.horizon.moves_watermark(&record.stamp, limit, floor_ns);
         let mut shared = None;
         for slot in self.slots.iter_mut().filter(|slot| slot.order.takes(&record.source)) {

@@ -13,7 +13,8 @@
 //!   device time it happened when it first came, as far as the clock of that
 //!   moment can be trusted, which nobody knows now: `bounded`.
 //!
-//! Neither moves the measure of lateness or the skew of a device.
+//! Neither moves the measure of lateness or the skew of a device, and no deadband
+//! holds them back. An increment that had not been added to its total is added now.
 
 use super::*;
 use crate::core::clock::{ClockSource, ClockState, seal};
@@ -37,8 +38,11 @@ impl Agent {
             }
             Released::Readings(readings) => {
                 let count = readings.len() as u64;
-                for reading in readings {
-                    let stamp = self.stamp_late(now, &source, (came, &arrival), &reading);
+                let settings = self.source_settings(&source);
+                for mut reading in readings {
+                    let mut stamp = self.stamp_late(now, &source, (came, &arrival), &reading);
+                    let parts = (&mut reading, &mut stamp);
+                    self.values.shape_released(&settings, &source, parts);
                     self.journal_released(now, record(&source, reading, stamp));
                 }
                 count
@@ -64,7 +68,7 @@ impl Agent {
             on_bad_time: kept(own.on_bad_time),
             on_ambiguous_time: OnAmbiguousTime::Earlier,
             on_nonexistent_time: OnNonexistentTime::Shift,
-            ..own
+            ..own.clone()
         };
         let (clock, _) = self.clock.reading_at(arrival, now);
         let trusted = reading.device_time.filter(|_| own.trusts_device);

@@ -75,6 +75,7 @@ impl Agent {
                 lost: account.meta.lost,
                 quarantined: account.quarantined,
                 duplicates: account.duplicates,
+                held_back: account.held_back,
                 known: self.repeats.known(source),
                 refused_full: account.refused_full,
                 implausible: account.implausible,

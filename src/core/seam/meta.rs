@@ -8,6 +8,7 @@ use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::GapRecord;
 use crate::core::renumber::Renumberings;
 use crate::core::time::{EventTime, TimebaseId, Uptime};
+use crate::core::values::totals::SavedTotals;
 
 /// What the journal must know besides its entries; replaced as a whole with
 /// every commit, in the same batch.
@@ -47,6 +48,9 @@ pub struct Meta {
     /// What the journal knows of clocks. Changes rarely: the store writes it
     /// only when it differs from what is there.
     pub clock: Arc<ClockLedger>,
+    /// The running totals as of some offset from `start` on: those of readings
+    /// after it are in the readings. Changes now and then, and is written only then.
+    pub totals: Arc<SavedTotals>,
 }
 
 /// How far one of several uplinks is.

@@ -20,7 +20,7 @@ pub fn stamp(
     arrival: &Arrival,
     reading: &mut Reading,
 ) -> Stamped {
-    let settings = SourceSettings { is_live: false, ..*settings };
+    let settings = SourceSettings { is_live: false, ..settings.clone() };
     // What it would leave behind says nothing of the readings after it.
     let mut nobody = SourceClock::default();
     let mut stamped = super::stamp(&settings, clock, arrival, reading.device_time, &mut nobody);

@@ -25,6 +25,16 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|rest| *rest == '*')
 }
 
+/// Whether a name has wildcards.
+pub fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '?'])
+}
+
+/// As [`matches`], at little cost where `name` has no wildcards.
+pub fn is_of(name: &str, text: &str) -> bool {
+    name == text || (is_pattern(name) && matches(name, text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::matches;

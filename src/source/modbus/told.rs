@@ -1,9 +1,9 @@
 //! What is worth saying of a register.
 //!
-//! A value is said when it moved by more than the deadband. That there is none is
-//! said when that begins, when the reason changes, and then once a minute: a
-//! device that is off for a night is no flood, and nobody takes silence for
-//! health.
+//! A value is said whenever there is one; what moved too little the agent drops, as
+//! for every source ([`crate::core::values::deadband`]). That there is none is said
+//! when that begins, when the reason changes, and then once a minute: a device that
+//! is off for a night is no flood, and nobody takes silence for health.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,6 @@ const REPEAT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Told {
     series: Arc<Series>,
-    deadband: f64,
-    /// The last value that was said, since there is one.
-    last: Option<f64>,
     /// What is wrong, and when that was said.
     trouble: Option<(String, Uptime)>,
 }
@@ -36,8 +33,7 @@ impl Told {
             property: register.property.as_str().into(),
             unit: register.unit.as_deref().map(Box::from),
         };
-        let deadband = register.deadband;
-        Self { series: Arc::new(series), deadband, last: None, trouble: None }
+        Self { series: Arc::new(series), trouble: None }
     }
 
     /// What is wrong with it.
@@ -50,17 +46,8 @@ impl Told {
         let Decoded { value, quality, detail } = decoded;
         if quality == Quality::Good {
             self.trouble = None;
-            let number = number(&value);
-            if let (Some(last), Some(number)) = (self.last, number)
-                && self.deadband > 0.0
-                && (number - last).abs() <= self.deadband
-            {
-                return None;
-            }
-            self.last = number;
             return Some(self.reading(value, quality, None));
         }
-        self.last = None;
         let what = detail.unwrap_or_default();
         let is_known = self.trouble.as_ref().is_some_and(|(known, said)| {
             *known == what && u128::from(now.since_ns(*said)) < REPEAT.as_nanos()
@@ -85,23 +72,14 @@ impl Told {
     }
 }
 
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::F64(number) => Some(*number),
-        Value::I64(number) => Some(*number as f64),
-        Value::U64(number) => Some(*number as f64),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::modbus::{RegisterKind, Table};
 
-    fn told(deadband: f64) -> Told {
+    fn told() -> Told {
         let plain = Register::plain(Table::Input, 0, RegisterKind::U16);
-        Told::new(&Register { deadband, property: "p".to_owned(), ..plain }, Some("e"))
+        Told::new(&Register { property: "p".to_owned(), ..plain }, Some("e"))
     }
 
     fn good(number: i64) -> Decoded {
@@ -113,25 +91,15 @@ mod tests {
     }
 
     #[test]
-    fn within_the_deadband_nothing_is_said_and_creeping_is_seen() {
-        let mut told = told(2.0);
-        let said: Vec<i64> = [10, 12, 11, 8, 7, 9, 10]
-            .into_iter()
-            .filter(|number| told.say(good(*number), second(0)).is_some())
-            .collect();
-        assert_eq!(said, [10, 7, 10]);
-    }
-
-    #[test]
-    fn without_a_deadband_the_same_value_is_said_again() {
-        let mut told = told(0.0);
+    fn the_same_value_is_said_again() {
+        let mut told = told();
         assert!(told.say(good(10), second(0)).is_some());
         assert!(told.say(good(10), second(1)).is_some());
     }
 
     #[test]
     fn trouble_is_said_when_it_begins_changes_and_once_a_minute() {
-        let mut told = told(5.0);
+        let mut told = told();
         let mut bad = |what: &str, s| told.say(Decoded::bad(what.to_owned()), second(s));
         let first = bad("gone", 0).unwrap();
         assert_eq!(first.quality, Quality::Bad);
@@ -146,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_first_value_after_trouble_is_always_said() {
-        let mut told = told(5.0);
+        let mut told = told();
         assert!(told.say(good(10), second(0)).is_some());
         assert!(told.say(Decoded::bad("gone".to_owned()), second(1)).is_some());
         assert!(told.say(good(10), second(2)).is_some());

@@ -1,0 +1,170 @@
+//! Totals and deadbands as part of the agent: what becomes of a reading's value
+//! before the reading gets a number, and how totals go on after a restart.
+//!
+//! The state of a total is what the journal says last. The journal from where the
+//! totals were saved is gone through after a restart; until that is done no readings
+//! are taken.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::core::limits;
+use crate::core::reading::{Reading, Stamp};
+use crate::core::seam::Fetch;
+use crate::core::values::deadband::{Deadbands, Kept};
+use crate::core::values::totals::{NoTotal, SavedTotals, Totals};
+
+/// Entries of the journal beyond which a start would take long: saved totals spare
+/// them.
+const RECALL_MAX: u64 = 100_000;
+
+/// Running totals, and the last kept readings where there is a deadband.
+#[derive(Debug)]
+pub(super) struct Values {
+    totals: Totals,
+    deadbands: Deadbands,
+    recall: Option<Recall>,
+    /// It was said that a part of the journal is gone.
+    is_torn: bool,
+}
+
+/// The journal is being gone through.
+#[derive(Clone, Copy, Debug)]
+struct Recall {
+    next: Offset,
+    end: Offset,
+    is_fetching: bool,
+}
+
+/// What becomes of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shaped {
+    /// It gets a number.
+    Kept,
+    /// It lies within its deadband.
+    HeldBack,
+    /// It is no increment that could be added.
+    Refused(NoTotal),
+}
+
+impl Values {
+    /// What was saved; what is in the journal after it is still to come.
+    pub(super) fn open(settings: &Settings, recovered: &Recovered) -> Self {
+        let end = recovered.next;
+        let saved = recovered.meta.as_ref().map(|meta| Arc::clone(&meta.totals));
+        let saved = saved.unwrap_or_default();
+        let totals = Totals::open(&saved);
+        let accumulates = |source: &SourceSettings| {
+            source.values.as_ref().is_some_and(|rules| !rules.accumulate.is_empty())
+        };
+        // The first total is saved with its own commit: where none is, at most a
+        // commit that was cut off can have left one, at the end.
+        let next = match totals.is_empty() {
+            false => saved.through.min(end),
+            true if settings.sources.values().any(accumulates) => {
+                recovered.segments.last().map_or(end, |segment| segment.first)
+            }
+            true => end,
+        };
+        let recall = Recall { next, end, is_fetching: false };
+        Self {
+            totals,
+            deadbands: Deadbands::default(),
+            recall: (next < end).then_some(recall),
+            is_torn: false,
+        }
+    }
+
+    /// Whether totals are still being taken up from the journal.
+    pub(super) fn is_recalling(&self) -> bool {
+        self.recall.is_some()
+    }
+
+    /// The next part of the journal to go through.
+    pub(super) fn fetch(&mut self) -> Option<Fetch> {
+        let recall = self.recall.as_mut().filter(|recall| !recall.is_fetching)?;
+        recall.is_fetching = true;
+        let (entries_max, bytes_max) = (limits::FETCH_ENTRIES_MAX, limits::FETCH_BYTES_MAX);
+        Some(Fetch { from: recall.next, entries_max, bytes_max, purpose: Purpose::Totals })
+    }
+
+    /// What is to be durable with a commit that ends at `next`, before which the
+    /// journal begins at `start`.
+    pub(super) fn saved(&mut self, start: Offset, next: Offset) -> Arc<SavedTotals> {
+        match self.recall {
+            // What is known is not whole.
+            Some(_) => self.totals.last_saved(),
+            None => self.totals.saved(start, next, RECALL_MAX),
+        }
+    }
+
+    /// What becomes of a reading that was stamped, its value and flags changed where
+    /// it is an increment.
+    pub(super) fn shape(
+        &mut self,
+        settings: &SourceSettings,
+        source: &SourceId,
+        (reading, stamp): (&mut Reading, &mut Stamp),
+    ) -> Shaped {
+        let Some(rules) = &settings.values else { return Shaped::Kept };
+        let series = &reading.series;
+        if rules.accumulates(&series.property) {
+            let one = (&reading.value, reading.quality, stamp.flags);
+            return match self.totals.add(source, series, one) {
+                Ok(said) => {
+                    (reading.value, stamp.flags) = said;
+                    Shaped::Kept
+                }
+                Err(reason) => Shaped::Refused(reason),
+            };
+        }
+        let (value, at) = (reading.value.clone(), stamp.event_time);
+        let now = Kept { value, quality: reading.quality, at };
+        match self.deadbands.keeps(&rules.deadbands, source, series, now) {
+            true => Shaped::Kept,
+            false => Shaped::HeldBack,
+        }
+    }
+
+    /// The same for one that comes back out of the quarantine: it passes in any case,
+    /// for so it was decided.
+    pub(super) fn shape_released(
+        &mut self,
+        settings: &SourceSettings,
+        source: &SourceId,
+        (reading, stamp): (&mut Reading, &mut Stamp),
+    ) {
+        let rules = settings.values.as_ref();
+        if rules.is_some_and(|rules| rules.accumulates(&reading.series.property)) {
+            self.shape(settings, source, (reading, stamp));
+        }
+    }
+}
+
+impl Agent {
+    /// A part of the journal, for the totals.
+    pub(super) fn totals_recalled(&mut self, fetched: Fetched, effects: &mut Vec<Effect>) {
+        let first = fetched.entries.first().map_or(fetched.next, |(offset, _)| *offset);
+        let is_torn = first > fetched.from || !fetched.damaged.is_empty();
+        let values = &mut self.values;
+        if is_torn && !values.is_torn && !values.totals.is_empty() {
+            values.is_torn = true;
+            let reason = "a part of the journal that they rest on is gone".to_owned();
+            effects.push(Effect::Notice(Notice::TotalsTorn { reason }));
+        }
+        for record in fetched.entries.iter().filter_map(|(_, entry)| entry.reading()) {
+            values.totals.recall(record);
+        }
+        let Some(recall) = &mut values.recall else { return };
+        let is_stuck = fetched.next <= recall.next;
+        recall.is_fetching = false;
+        recall.next = fetched.next.max(recall.next);
+        if recall.next >= recall.end || is_stuck {
+            values.recall = None;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "values_tests.rs"]
+mod tests;

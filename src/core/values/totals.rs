@@ -1,0 +1,226 @@
+//! Running totals of increments.
+//!
+//! An energy meter that tells how much came since its last word loses that for ever
+//! with every word that is lost. So the sum is made at the edge, as early as
+//! something durable is there, and the sum is what is journaled: whoever misses
+//! readings has all of it with the next one.
+//!
+//! A total belongs to a source and a series, its unit included. It is in the journal
+//! with every reading (flag [`Flags::TOTAL`]), so after a restart the newest reading
+//! of each series is the state. Since the journal lets go of readings, the totals as
+//! of some offset ride in the commit that lets go ([`Totals::saved`]), and are taken
+//! up from there. Repeats are dropped before they come here.
+//!
+//! # How exact
+//!
+//! Whole numbers add up exactly, within 64 bits; what would go beyond is refused.
+//! Other numbers add up as decimals, as they were written. What a reading says is
+//! the floating-point number nearest to that: exact up to 15 digits. Beyond, a crash
+//! may cost what that rounding was, half of the last place, once each.
+//!
+//! # What adds nothing
+//!
+//! A reading of quality bad, one whose number is not finite, and one that a broker
+//! had retained (it comes again at every subscription) pass as they are, without the
+//! flag. Increments that come late, or with any other time, add up as they arrive: a
+//! total is a matter of arrival, and its event time is that of the increment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::as_whole;
+use super::decimal::Decimal;
+use crate::core::id::{Offset, SourceId};
+use crate::core::limits::TOTALS_BYTES_MAX;
+use crate::core::reading::{Flags, Quality, Record, Series, Value};
+
+/// What one total takes where it is stored, its names excepted, in bytes, at most.
+const TOTAL_BYTES: usize = 40;
+
+/// One running total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// The sum.
+    pub sum: Decimal,
+    /// Whether an increment was no integer: then the total is said as a
+    /// floating-point number.
+    pub is_real: bool,
+}
+
+impl Total {
+    /// The total that a reading said.
+    fn said(value: &Value) -> Option<Self> {
+        match value {
+            Value::F64(number) => Some(Self { sum: Decimal::of(*number)?, is_real: true }),
+            whole => Some(Self { sum: Decimal::whole(as_whole(whole)?), is_real: false }),
+        }
+    }
+
+    fn plus(self, increment: Self) -> Self {
+        let is_real = self.is_real || increment.is_real;
+        Self { sum: self.sum.plus(increment.sum), is_real }
+    }
+
+    /// As a reading says it; `None` when it is beyond what one can say.
+    fn value(self) -> Option<Value> {
+        if self.is_real {
+            return self.sum.as_f64().map(Value::F64);
+        }
+        let whole = self.sum.as_whole()?;
+        let signed = i64::try_from(whole).ok().map(Value::I64);
+        signed.or_else(|| u64::try_from(whole).ok().map(Value::U64))
+    }
+}
+
+/// Why an increment is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoTotal {
+    /// It is no number.
+    NotANumber,
+    /// The total would be beyond what a reading can say.
+    Overflow,
+    /// There is no room for the total of another series.
+    Full,
+}
+
+impl NoTotal {
+    /// The word for metrics.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            NoTotal::NotANumber => "not_a_number",
+            NoTotal::Overflow => "overflow",
+            NoTotal::Full => "too_many_totals",
+        }
+    }
+
+    /// For people.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            NoTotal::NotANumber => "accumulate: the value is no number, there is nothing to add",
+            NoTotal::Overflow => {
+                "accumulate: the total would be more than 64 bits, or a floating-point number, \
+                 can say"
+            }
+            NoTotal::Full => {
+                "accumulate: there are as many totals as can be kept; accumulate fewer series"
+            }
+        }
+    }
+}
+
+/// Totals as of an offset of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedTotals {
+    /// What comes after must be read from the journal.
+    pub through: Offset,
+    /// By source and series.
+    pub totals: BTreeMap<SourceId, BTreeMap<Arc<Series>, Total>>,
+}
+
+impl SavedTotals {
+    /// Roughly what they take where they are stored, in bytes.
+    pub fn weight(&self) -> usize {
+        let all = self.totals.iter();
+        let all = all.flat_map(|(source, totals)| totals.keys().map(move |one| (source, one)));
+        all.map(|(source, series)| bytes_of(source, series)).sum()
+    }
+}
+
+/// All totals.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    totals: BTreeMap<SourceId, BTreeMap<Arc<Series>, Total>>,
+    bytes: usize,
+    saved: Arc<SavedTotals>,
+}
+
+impl Totals {
+    /// As they were saved; what the journal has after that is still to come.
+    pub fn open(saved: &Arc<SavedTotals>) -> Self {
+        let (totals, bytes) = (saved.totals.clone(), saved.weight());
+        Self { totals, bytes, saved: Arc::clone(saved) }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Adds an increment: the value and flags that its reading has from here on.
+    ///
+    /// # Errors
+    /// It cannot be added; nothing has changed.
+    pub fn add(
+        &mut self,
+        source: &SourceId,
+        series: &Arc<Series>,
+        (value, quality, flags): (&Value, Quality, Flags),
+    ) -> Result<(Value, Flags), NoTotal> {
+        let is_infinite = matches!(value, Value::F64(number) if !number.is_finite());
+        if quality == Quality::Bad || is_infinite || flags.has(Flags::RETAINED) {
+            return Ok((value.clone(), flags));
+        }
+        let increment = Total::said(value).ok_or(NoTotal::NotANumber)?;
+        let known = self.totals.get_mut(source).and_then(|totals| totals.get_mut(series));
+        let total = known.as_deref().copied().unwrap_or_default().plus(increment);
+        let said = total.value().ok_or(NoTotal::Overflow)?;
+        match known {
+            Some(known) => *known = total,
+            None if self.bytes + bytes_of(source, series) > TOTALS_BYTES_MAX => {
+                return Err(NoTotal::Full);
+            }
+            None => self.insert(source, series, total),
+        }
+        Ok((said, flags.with(Flags::TOTAL)))
+    }
+
+    /// Takes up what a reading in the journal says, the readings in their order.
+    pub fn recall(&mut self, record: &Record) {
+        let flags = record.stamp.flags;
+        // One that was released says what was so when it was first journaled.
+        if !flags.has(Flags::TOTAL) || flags.has(Flags::RELEASED) {
+            return;
+        }
+        let Some(said) = Total::said(&record.value) else { return };
+        let (source, series) = (&record.source, &record.series);
+        match self.totals.get_mut(source).and_then(|totals| totals.get_mut(series)) {
+            // What was saved may be finer than what a reading can say.
+            Some(known) if known.value().as_ref() == Some(&record.value) => {}
+            Some(known) => *known = said,
+            None => self.insert(source, series, said),
+        }
+    }
+
+    fn insert(&mut self, source: &SourceId, series: &Arc<Series>, total: Total) {
+        self.bytes += bytes_of(source, series);
+        self.totals.entry(source.clone()).or_default().insert(Arc::clone(series), total);
+    }
+
+    /// What is to be durable with a commit that ends at `next`, before which the
+    /// journal begins at `start`: as last saved, where a start may go through the
+    /// journal from there, by at most `recall_max` entries.
+    pub fn saved(&mut self, start: Offset, next: Offset, recall_max: u64) -> Arc<SavedTotals> {
+        let through = self.saved.through;
+        let is_far = start > through || next.0.saturating_sub(through.0) > recall_max;
+        // The first ones at once: who finds none saved need not look for any.
+        let is_due = is_far || self.saved.totals.is_empty();
+        if is_due && !self.is_empty() {
+            self.saved = Arc::new(SavedTotals { through: next, totals: self.totals.clone() });
+        }
+        self.last_saved()
+    }
+
+    /// As last saved.
+    pub fn last_saved(&self) -> Arc<SavedTotals> {
+        Arc::clone(&self.saved)
+    }
+}
+
+fn bytes_of(source: &SourceId, series: &Series) -> usize {
+    let unit = series.unit.as_ref().map_or(0, |unit| unit.len());
+    source.as_str().len() + series.entity.len() + series.property.len() + unit + TOTAL_BYTES
+}
+
+#[cfg(test)]
+#[path = "totals_tests.rs"]
+mod tests;
