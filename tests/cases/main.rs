@@ -21,6 +21,7 @@ mod quarantine;
 mod restore;
 mod rollback;
 mod time;
+mod totals;
 mod uplink;
 mod uplink_limits;
 mod uplink_storms;

@@ -79,7 +79,7 @@ fn take_at(now_ns: i64, keys: &str, time: &str, stream: &str) -> Outcome {
          values = ''\nid = ''\ntime = '/ts'\n[source.time]\n{time}\n"
     );
     let config = Config::parse(&text, Path::new("t.toml")).unwrap();
-    let settings = config.agent_settings().sources[&SourceId::new("s")];
+    let settings = config.agent_settings().sources[&SourceId::new("s")].clone();
     let (readings, refused) = read(&config, arrival(now_ns, 8), stream);
     let mut outcome = Outcome { stamps: Vec::new(), quarantined: Vec::new(), refused };
     let mut source_clock = SourceClock::default();
