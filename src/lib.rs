@@ -15,7 +15,7 @@
 //!                           │                                ──►  link task (rumqttc): Publish, Connect
 //!                           ▼
 //!               core::agent::Agent
-//!               clock → dedupe → stamp → number → window → pending → buffer → forward
+//!               clock → dedupe → stamp → values → number → window → pending → buffer → forward
 //! ```
 //!
 //! A deterministic core decides, a thin shell acts. The border between them is
@@ -29,7 +29,8 @@
 //!    It does not acknowledge yet.
 //! 2. The [`shell`]'s driver reads the clock once and calls the agent.
 //! 3. [`core::clock`] says how good the clock is, [`core::dedupe`] drops what was
-//!    numbered before, [`core::stamp`] chooses the event time, [`core::books`]
+//!    numbered before, [`core::stamp`] chooses the event time, [`core::values`]
+//!    makes totals of increments and drops what moved too little, [`core::books`]
 //!    gives the number, [`core::window`] gets the reading and may come to results,
 //!    [`core::pending`] gathers both.
 //! 4. At the end of a turn one group commit may be due: entries, refused inputs
@@ -48,8 +49,8 @@
 //! 9. After a restart the windows take up their last checkpoint and are given the
 //!    journal from there once more: readings, late times, silences, in order.
 //!    Results that it holds are compared and not said again; until the end is
-//!    reached nothing leaves. The memory of repeats goes on in the same way, and
-//!    until it is whole no reading is taken.
+//!    reached nothing leaves. The memory of repeats and the running
+//!    totals go on in the same way, and until they are whole no reading is taken.
 //!
 //! # What always holds
 //!
