@@ -213,7 +213,13 @@ impl World {
                 self.turn(Some(Input::Clock(facts)));
             }
             Happening::ClockFault => self.clock_fault(),
-            Happening::Backup => self.backup = Some(self.disk.clone()),
+            Happening::Backup => {
+                let mut copy = self.disk.clone();
+                // What of the unflushed is in it is decided now: the broker's word is
+                // held against the copy as it is, not as it may turn out.
+                copy.crash(&mut self.rng);
+                self.backup = Some(copy);
+            }
             Happening::Restore => self.restore(),
             Happening::Rot => {
                 self.disk.rot(&mut self.rng);
