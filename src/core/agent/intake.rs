@@ -40,6 +40,11 @@ impl Agent {
         for mut reading in readings {
             if self.is_repeat(&source, &reading, &came, &source_clock) {
                 tally.duplicates += 1;
+                // It may be one that the journal has beyond its source's place: then
+                // there is one less to come.
+                if goes_on {
+                    self.positions.has_next(&source);
+                }
                 self.windows.missed_repeat(&source, &reading.series);
                 continue;
             }
