@@ -99,6 +99,7 @@ impl Rig {
             first: Offset(0),
             next,
             bytes: 1,
+            ahead_bytes: 0,
             is_sealed: false,
             contents: Arc::default(),
         };
