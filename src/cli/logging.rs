@@ -3,18 +3,20 @@
 use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::reload::Handle;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::LogFormat;
 use crate::exit::{Exit, Failure};
 use crate::host::systemd;
+use crate::shell::reload::LogSwitch;
 
 /// Starts logging for the rest of the process. `filter` is a tracing filter,
-/// as in `info` or `info,tidegate::link=debug`.
+/// as in `info` or `info,tidegate::link=debug`. Returns what sets another one.
 ///
 /// # Errors
 /// The filter cannot be read.
-pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
+pub(super) fn start(filter: &str, format: LogFormat) -> Result<LogSwitch, Failure> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| Failure::new(Exit::Config, format_args!("gateway.log: {error}")))?;
     let is_journal = match format {
@@ -27,10 +29,29 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
         .with_writer(io::stderr)
         .with_ansi(!is_journal && io::stderr().is_terminal());
     let started = match (format, is_journal) {
-        (LogFormat::Json, _) => lines.json().finish().try_init(),
+        (LogFormat::Json, _) => {
+            let lines = lines.json().with_filter_reloading();
+            let switch = switch(lines.reload_handle());
+            lines.finish().try_init().map(|()| switch)
+        }
         // The systemd journal has its own time stamps.
-        (_, true) => lines.without_time().finish().try_init(),
-        (_, false) => lines.finish().try_init(),
+        (_, true) => {
+            let lines = lines.without_time().with_filter_reloading();
+            let switch = switch(lines.reload_handle());
+            lines.finish().try_init().map(|()| switch)
+        }
+        (_, false) => {
+            let lines = lines.with_filter_reloading();
+            let switch = switch(lines.reload_handle());
+            lines.finish().try_init().map(|()| switch)
+        }
     };
     started.map_err(|error| Failure::new(Exit::Bug, error))
+}
+
+fn switch<S: 'static>(handle: Handle<EnvFilter, S>) -> LogSwitch {
+    Box::new(move |filter| {
+        let filter = EnvFilter::try_new(filter).map_err(|error| format!("gateway.log: {error}"))?;
+        handle.reload(filter).map_err(|error| error.to_string())
+    })
 }

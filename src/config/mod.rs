@@ -8,6 +8,7 @@ mod conversions;
 mod dedupe;
 mod file;
 mod file_source;
+mod fixed;
 mod http;
 mod lines;
 mod login;

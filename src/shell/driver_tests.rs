@@ -86,6 +86,7 @@ fn rig(data_dir: &Path) -> Rig {
         clock: mpsc::channel(1).1,
         requests: request_inbox,
         releases: mpsc::channel(1).1,
+        changes: mpsc::channel(1).1,
         stop: stop_seen,
     };
     let outbox = Outbox {
@@ -94,6 +95,7 @@ fn rig(data_dir: &Path) -> Rig {
         site: Site::quiet("gw-07", Results::new("gw-07")),
         telemetry: Telemetry::new(Arc::new(Metrics::new(Vec::new())), Vec::new()),
         health: HealthBoard::default(),
+        config: ConfigBoard::default(),
         reports: watch::channel(Arc::new(first)).0,
         turns: Arc::default(),
     };

@@ -8,6 +8,8 @@ pub mod listen;
 pub mod lock;
 pub mod offline;
 pub mod quarantine;
+pub mod reload;
+pub mod roster;
 pub mod run;
 pub mod site;
 pub mod telemetry;
