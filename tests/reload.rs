@@ -201,9 +201,9 @@ async fn o_02_a_file_that_is_wrong_changes_nothing_and_is_said_once() {
     let said: Vec<_> = log.lines().filter(|line| line.contains("the old one stays")).collect();
     assert_eq!(said.len(), 1, "{log}");
     assert!(said[0].contains(&detail), "{said:?}");
-    let status = status(&plant);
-    assert_eq!(status["config"]["loaded_at"], loaded_at);
-    assert_eq!(status["degraded"][0]["code"], "reload_refused");
+    let told = status(&plant);
+    assert_eq!(told["config"]["loaded_at"], loaded_at);
+    assert_eq!(told["degraded"][0]["code"], "reload_refused");
 
     std::fs::write(&plant.config, good.replace("[[source]]", "[[source")).unwrap();
     let (is_ok, detail) = reload(&plant);
