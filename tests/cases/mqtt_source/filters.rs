@@ -14,6 +14,10 @@ fn filters(list: &[&str]) -> String {
     format!("topics = [ {} ]", topics.join(", "))
 }
 
+fn seqs(log: &Log) -> std::collections::BTreeSet<u64> {
+    on(log, "readings/in").iter().filter_map(|reading| reading["seq"].as_u64()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_was_removed_is_unsubscribed_at_a_restart() {
     for protocol in ["5", "3.1.1"] {
@@ -37,7 +41,8 @@ async fn a_filter_that_was_removed_is_unsubscribed_at_a_restart() {
         let mut talk = peer.accept(true);
         send(&mut talk, "kept/a", "3", 3);
         assert_eq!(talk.acknowledged(), Some(3));
-        plant.wait(|log| on(log, "readings/in").len() == 3).await;
+        // What was on its way at the hard end may come twice, under its name.
+        plant.wait(|log| seqs(log) == [1, 2, 3].into()).await;
     }
 }
 
@@ -56,10 +61,7 @@ async fn a_filter_that_was_removed_is_unsubscribed_at_a_reload() {
     assert_eq!(talk.unsubscribed(), ["old/#"]);
     send(&mut talk, "new/a", "2", 1);
     assert_eq!(talk.acknowledged(), Some(1));
-    plant.wait(|log| on(log, "readings/in").len() == 2).await;
-    let seqs: Vec<Value> =
-        on(&plant.broker.log(), "readings/in").iter().map(|one| one["seq"].clone()).collect();
-    assert_eq!(seqs, [1, 2]);
+    plant.wait(|log| seqs(log) == [1, 2].into()).await;
     plant.wait_for_status("it is taken over", |status| {
         status["config"]["last_reload"]["detail"] == "sources changed: in"
     });
