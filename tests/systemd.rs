@@ -50,6 +50,13 @@ fn a_crash_restarts_for_ever_and_a_wrong_configuration_never() {
     assert!(starts > 5 * 60 / 10, "{starts}");
 }
 
+/// Whoever reloads must not wait for a word that an older systemd does not know.
+#[test]
+fn a_reload_is_a_hang_up() {
+    assert_eq!(value("Service", "Type"), "notify");
+    assert_eq!(value("Service", "ExecReload"), "/bin/kill -HUP $MAINPID");
+}
+
 /// What would take the kernel's word on the clock away, or serial lines.
 #[test]
 fn the_sandbox_leaves_what_the_agent_needs() {
@@ -168,11 +175,15 @@ fn systemd_hears_that_the_agent_is_ready_lives_and_stops() {
         alive.extend(manager.hears_until("WATCHDOG=1"));
     }
     let pid = agent.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    let before_reload = manager.hears_until("RELOADING=1");
+    assert!(before_reload.last().unwrap().starts_with("MONOTONIC_USEC="), "{before_reload:?}");
+    let reloaded = manager.hears_until("READY=1");
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     let stopping = manager.hears_until("STOPPING=1");
     assert_eq!(agent.wait().unwrap().code(), Some(0));
 
-    let all = [before, alive, stopping].concat();
-    assert_eq!(all.iter().filter(|line| *line == "READY=1").count(), 1, "{all:?}");
+    let all = [before, alive, before_reload, reloaded, stopping].concat();
+    assert_eq!(all.iter().filter(|line| *line == "READY=1").count(), 2, "{all:?}");
     assert!(all.iter().any(|line| line.starts_with("STATUS=uplink down")), "{all:?}");
 }

@@ -95,6 +95,21 @@ impl ConfigFile {
     }
 }
 
+impl ConfigFile {
+    /// Where the agent of this file keeps everything: also of one that has problems
+    /// elsewhere, for the agent goes on by what it read before.
+    ///
+    /// # Errors
+    /// All its problems, with exit code 78.
+    pub fn data_dir(&self) -> Result<PathBuf, Failure> {
+        let failure = match self.load() {
+            Ok(config) => return Ok(config.gateway.data_dir),
+            Err(failure) => failure,
+        };
+        Config::data_dir_of(&self.path).ok_or(failure)
+    }
+}
+
 impl Cli {
     /// Carries the command out.
     ///

@@ -3,31 +3,40 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{ConfigFile, logging};
+use super::ConfigFile;
+use super::logging::{self, Log};
 use crate::exit::{Exit, Failure};
 use crate::host;
+use crate::host::signal::Signals;
 use crate::shell::lock::LockError;
+use crate::shell::reload::Origin;
 use crate::shell::run::{self, StartupError, StoreFailure};
 use crate::store::OpenError;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tidegate run -c /etc/tidegate/tidegate.toml\n\
-    SIGTERM stops it within eight seconds; a second one stops it at once.")]
+    SIGTERM stops it within eight seconds; a second one stops it at once.\n\
+    SIGHUP reads FILE again: sources and gateway.log may change; anything else, or\n\
+    anything wrong, leaves all as it was.")]
 pub(super) struct Args {
     #[command(flatten)]
     config: ConfigFile,
 }
 
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
-    let config = args.config.load()?;
-    let notices = logging::start(&config.gateway.log, config.gateway.log_format)?;
-    let data_dir = config.gateway.data_dir.clone();
     host::memory::keep_little();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::io("the runtime cannot start", &error))?;
-    let end = runtime.block_on(run::run(config, notices));
+    // First of all: a SIGHUP that comes early must not end the process.
+    let signals = runtime.block_on(async { Signals::new() });
+    let signals = signals.map_err(|error| Failure::io("signals cannot be handled", &error))?;
+    let config = args.config.load()?;
+    let Log { notices, switch } = logging::start(&config.gateway.log, config.gateway.log_format)?;
+    let data_dir = config.gateway.data_dir.clone();
+    let origin = Origin { file: args.config.path.clone(), log: switch };
+    let end = runtime.block_on(run::run(config, notices, origin, signals));
     // What still hangs (a store on a dead disk) must not keep the process.
     runtime.shutdown_background();
     let end = end.map_err(|error| Failure::new(exit_of(&error), error))?;

@@ -28,9 +28,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
-    let config = args.config.load()?;
+    let data_dir = args.config.data_dir()?;
     loop {
-        let report = control::report(&config.gateway.data_dir)?;
+        let report = control::report(&data_dir)?;
         let text = if args.json { to_json(&report)? } else { text(&report) };
         if !print(&text)? || !args.watch {
             return Ok(Exit::Done);

@@ -91,7 +91,7 @@ fn gateway(section: Section<'_>) -> Option<Gateway> {
     ];
     let id = section.require("id", "\"gw-07\"", value::name);
     let data_dir = section.require("data_dir", "\"/var/lib/tidegate\"", value::path);
-    let log = section.read("log", "info".to_owned(), value::text);
+    let log = section.read("log", "info".to_owned(), value::log_filter);
     let log_format = section.read("log_format", LogFormat::Auto, value::one_of(&formats));
     section.refuse_unknown();
     Some(Gateway { id: id?, data_dir: data_dir?, log, log_format })

@@ -8,6 +8,7 @@ mod conversions;
 mod dedupe;
 mod file;
 mod file_source;
+mod fixed;
 mod http;
 mod lines;
 mod login;
@@ -386,6 +387,14 @@ impl Config {
                 }],
             }),
         }
+    }
+
+    /// `gateway.data_dir` of a file, whatever else is wrong with it.
+    pub fn data_dir_of(path: &Path) -> Option<PathBuf> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let (tree, _) = toml::de::DeTable::parse_recoverable(&text);
+        let gateway = tree.get_ref().get("gateway")?.get_ref().as_table()?;
+        gateway.get("data_dir")?.get_ref().as_str().map(PathBuf::from)
     }
 
     /// Checks a text; `path` is for the messages only.

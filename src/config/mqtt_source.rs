@@ -85,6 +85,9 @@ const FORMATS: [(&str, PayloadFormat); 3] = [
 
 /// Topics of one source: each is one filter of the SUBSCRIBE packet.
 const TOPICS_MAX: usize = 256;
+/// All filters of one source: they are remembered beside the journal, together with
+/// those that they took the place of.
+const FILTER_BYTES_MAX: usize = limits::POSITION_BYTES_MAX * 7 / 16;
 const SESSION_EXPIRY: Duration = Duration::from_secs(7 * 24 * 3_600);
 const SESSION_EXPIRY_MAX: Duration = super::check::TEN_YEARS;
 const RECONNECT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -151,6 +154,12 @@ fn topics(section: &Section<'_>) -> Option<Vec<Topic>> {
             section.problem("filter", what, "leave one");
         }
         topics.push(topic);
+    }
+    let bytes: usize = topics.iter().map(|topic| topic.filter.as_str().len() + 1).sum();
+    if bytes > FILTER_BYTES_MAX {
+        let what = format!("the filters have {bytes} bytes together");
+        let fix = format!("use at most {FILTER_BYTES_MAX}: two sources, or wildcards");
+        section.problem("topics", what, fix);
     }
     is_whole.then_some(topics)
 }

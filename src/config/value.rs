@@ -23,6 +23,18 @@ pub(super) fn text(value: &DeValue<'_>) -> Checked<String> {
     }
 }
 
+/// What `tracing` takes as a filter.
+pub(super) fn log_filter(value: &DeValue<'_>) -> Checked<String> {
+    let text = text(value)?;
+    match tracing_subscriber::EnvFilter::try_new(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(Wrong::new(
+            format!("{text:?} is no filter ({error})"),
+            "write a level like \"info\", or \"info,tidegate::link=debug\"",
+        )),
+    }
+}
+
 fn article(value: &DeValue<'_>) -> String {
     match value.type_str() {
         kind @ ("array" | "integer") => format!("an {kind}"),

@@ -40,6 +40,7 @@ mod positions;
 mod release;
 mod repeats;
 mod report;
+mod sources;
 mod space;
 mod timing;
 mod uplink;
@@ -168,6 +169,7 @@ impl Agent {
             Input::Release(release) => self.release(now, release, effects),
             Input::Store(event) => self.store_answered(now, event, effects),
             Input::Link(uplink, event) => self.link_reported(now, uplink, event, effects),
+            Input::Sources(sources) => self.change_sources(now, sources),
             Input::Stop => {
                 self.is_stopping = true;
                 self.uplinks.iter_mut().for_each(Uplink::begin_stop);

@@ -28,6 +28,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::clock::ClockReading;
 use super::id::{BootId, Offset, SourceId};
+use super::limits::SOURCES_MAX;
 use super::reading::{Arrival, Record, Series, Stamp};
 use super::settings::SourceSettings;
 use super::stamp::is_plausible;
@@ -227,6 +228,15 @@ impl Memory {
         }
     }
 
+    /// The same names under another rule.
+    fn under(mut self, rule: Rule) -> Self {
+        self.rule = rule;
+        while self.order.len() > rule.entries_max {
+            self.forget_oldest();
+        }
+        self
+    }
+
     fn forget_oldest(&mut self) {
         if let Some((name, _)) = self.order.pop_front() {
             self.known.remove(&name);
@@ -302,6 +312,27 @@ impl Dedupe {
             .iter()
             .filter_map(|(source, settings)| Some((source.clone(), Memory::new(settings.dedupe?))));
         Self { memories: ruled.collect() }
+    }
+
+    /// The sources and their rules are others from here on. What was remembered by
+    /// the same kind of name goes on. A source that has left may come back, so its
+    /// memory stays while there is room.
+    pub fn set_rules(&mut self, sources: &BTreeMap<SourceId, SourceSettings>) {
+        for (source, settings) in sources {
+            let known = self.memories.remove(source);
+            let Some(rule) = settings.dedupe else { continue };
+            let memory = match known {
+                Some(memory) if memory.rule.by == rule.by => memory.under(rule),
+                _ => Memory::new(rule),
+            };
+            self.memories.insert(source.clone(), memory);
+        }
+        let mut surplus = self.memories.len().saturating_sub(SOURCES_MAX);
+        self.memories.retain(|source, _| {
+            let is_surplus = surplus > 0 && !sources.contains_key(source);
+            surplus -= usize::from(is_surplus);
+            !is_surplus
+        });
     }
 
     /// Whether no source has a rule.

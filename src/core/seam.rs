@@ -11,6 +11,7 @@ use super::clock::{ClockFacts, Vouch};
 use super::id::{CommitId, Epoch, Offset, ReceiptId, SegmentId, Seq, SourceId, UplinkId};
 use super::order::OrderedReading;
 use super::reading::{Arrival, Entry, GapReason, Reading, Refusal};
+use super::settings::SourceSettings;
 use super::time::{EventTime, IngestTime, MonoTime, Uptime};
 use super::window::{LateReading, WindowResult};
 
@@ -71,6 +72,9 @@ pub enum Input {
     Clock(ClockFacts),
     /// An operator vouches for the wall clock as it is now.
     Vouched(Vouch),
+    /// The configured sources are others from here on. Those that leave have handed
+    /// in all that they will.
+    Sources(BTreeMap<SourceId, SourceSettings>),
     /// No more readings will come: commit what is there, send what can be sent.
     Stop,
 }

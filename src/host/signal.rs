@@ -35,6 +35,14 @@ impl Signals {
         })
     }
 
+    /// Waits for the next one that asks for the end; others wait.
+    pub async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
     /// Waits for the next one.
     pub async fn next(&mut self) -> Request {
         tokio::select! {

@@ -11,6 +11,14 @@ pub fn ready() {
     tell(&[NotifyState::Ready]);
 }
 
+/// The agent has begun to read its configuration again; [`ready`] ends that.
+pub fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(at) => tell(&[NotifyState::Reloading, at]),
+        Err(error) => tracing::debug!(%error, "the monotonic clock cannot be read"),
+    }
+}
+
 /// The agent has begun to stop.
 pub fn stopping() {
     tell(&[NotifyState::Stopping]);

@@ -84,6 +84,7 @@ pub(in crate::http) fn report() -> Report {
         health: None,
     };
     Report {
+        config: None,
         v: 1,
         gateway: "gw-07".to_owned(),
         version: String::new(),

@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod clock;
+pub mod config;
 pub mod health;
 pub mod lateness;
 pub mod metrics;

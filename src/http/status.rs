@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::clock::Clock;
 use super::clock::rounded;
+pub use super::config::{ConfigInForce, Reload};
 pub use super::health::SourceHealth;
 use super::lateness::SourceLateness;
 use super::notices::Notice;
@@ -60,6 +61,9 @@ pub struct Report {
     pub uptime_s: f64,
     /// The numbering in use.
     pub epoch: String,
+    /// The configuration in force; `null` where the agent was started without a file.
+    #[serde(default)]
+    pub config: Option<ConfigInForce>,
     /// What is not as it should be; empty when all is well.
     pub degraded: Vec<Degraded>,
     /// Readings accepted per second, over the last seconds.
@@ -93,7 +97,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// For scripts: `uplink_down`, `puback_overdue`, `store_failing`, `full`,
-    /// `filling`, `source_held`, `source_down`, `source_degraded`.
+    /// `filling`, `source_held`, `source_down`, `source_degraded`, `reload_refused`.
     pub code: String,
     /// For people.
     pub detail: String,
@@ -283,6 +287,7 @@ impl Report {
             started_at: about.started.1.to_string(),
             uptime_s: seconds(now.mono.since(about.started.0)),
             epoch: status.epoch.to_string(),
+            config: None,
             degraded: degraded(status, now),
             accepted_per_s: rounded(status.accept_rate),
             journal: journal(about, status, wall),

@@ -3,8 +3,8 @@
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -17,9 +17,18 @@ use super::page;
 /// Shorter ones can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// A secret; it shows itself to nobody.
+/// A secret; it shows itself to nobody. It is what its file says: that may change while
+/// the agent runs.
 #[derive(Clone)]
-pub struct Token(Arc<[u8]>);
+pub struct Token(Arc<Secret>);
+
+struct Secret {
+    file: PathBuf,
+    /// As the file last said it.
+    bytes: RwLock<Arc<[u8]>>,
+    /// What has been wrong with the file since then, said once.
+    wrong: Mutex<Option<String>>,
+}
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -34,43 +43,71 @@ impl Token {
     /// # Errors
     /// What is wrong with the file, for people, with its path.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let wrong = |what: String| format!("{}: {what}", path.display());
-        let cannot = |error: io::Error| wrong(format!("cannot be read: {error}"));
-        let mode = std::fs::metadata(path).map_err(cannot)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            let what = format!("others than its owner have access (mode {mode:04o})");
-            return Err(wrong(format!("{what}; chmod 600 it and renew the token")));
+        let bytes = RwLock::new(read_bytes(path)?);
+        let (file, wrong) = (path.to_owned(), Mutex::default());
+        Ok(Self(Arc::new(Secret { file, bytes, wrong })))
+    }
+
+    /// Looks into the file again. While something is wrong with it the token stays what
+    /// it was.
+    async fn read_again(&self) {
+        let file = self.0.file.clone();
+        let Ok(read) = tokio::task::spawn_blocking(move || read_bytes(&file)).await else { return };
+        let mut wrong = self.0.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        match read {
+            Ok(bytes) => {
+                *self.0.bytes.write().unwrap_or_else(PoisonError::into_inner) = bytes;
+                *wrong = None;
+            }
+            Err(what) if wrong.as_ref() != Some(&what) => {
+                tracing::warn!("http.token_file: {what}; the token stays what it was");
+                *wrong = Some(what);
+            }
+            Err(_) => {}
         }
-        let text = std::fs::read_to_string(path).map_err(cannot)?;
-        let token = text.trim_ascii_end();
-        if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let what = "holds no token: one line of at least 16 printable characters";
-            return Err(wrong(format!("{what}; write one with: openssl rand -hex 32")));
-        }
-        Ok(Self(token.as_bytes().into()))
     }
 
     /// Whether this is the token. Takes the same time wherever the two differ.
     fn is(&self, given: &[u8]) -> bool {
-        let differences = self
-            .0
+        let ours = Arc::clone(&self.0.bytes.read().unwrap_or_else(PoisonError::into_inner));
+        let differences = ours
             .iter()
             .zip(given)
             .fold(0, |found, (ours, theirs)| std::hint::black_box(found | (ours ^ theirs)));
-        self.0.len() == given.len() && differences == 0
+        ours.len() == given.len() && differences == 0
     }
 
     /// The same routes, for requests that bear the token. Whether the agent is
-    /// alive and ready, everybody may know; the page
-    /// holds no data and asks for the token itself.
+    /// alive and ready, everybody may know; the page holds no data and asks for the
+    /// token itself.
     pub fn guard(self, router: Router) -> Router {
         router.layer(middleware::from_fn_with_state(self, ask))
     }
 }
 
+fn read_bytes(path: &Path) -> Result<Arc<[u8]>, String> {
+    let wrong = |what: String| format!("{}: {what}", path.display());
+    let cannot = |error: io::Error| wrong(format!("cannot be read: {error}"));
+    let mode = std::fs::metadata(path).map_err(cannot)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let what = format!("others than its owner have access (mode {mode:04o})");
+        return Err(wrong(format!("{what}; chmod 600 it and renew the token")));
+    }
+    let text = std::fs::read_to_string(path).map_err(cannot)?;
+    let token = text.trim_ascii_end();
+    if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let what = "holds no token: one line of at least 16 printable characters";
+        return Err(wrong(format!("{what}; write one with: openssl rand -hex 32")));
+    }
+    Ok(token.as_bytes().into())
+}
+
 async fn ask(State(token): State<Token>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_open = matches!(path, "/healthz" | "/readyz") || page::is_asset(path);
+    if !is_open {
+        token.read_again().await;
+    }
     let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
     let is_known = given.is_some_and(|(scheme, given)| {
@@ -104,6 +141,24 @@ mod tests {
             assert!(!token.is(wrong.as_bytes()), "{wrong}");
         }
         assert_eq!(format!("{token:?}"), "Token");
+    }
+
+    #[tokio::test]
+    async fn a_token_changes_with_its_file_and_stays_while_that_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let write = |text: &str, mode: u32| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        write("0123456789abcdef", 0o600);
+        let token = Token::read(&path).unwrap();
+        write("fedcba9876543210", 0o600);
+        token.read_again().await;
+        assert!(token.is(b"fedcba9876543210") && !token.is(b"0123456789abcdef"));
+        write("0123456789abcdef", 0o644);
+        token.read_again().await;
+        assert!(token.is(b"fedcba9876543210"));
     }
 
     #[test]

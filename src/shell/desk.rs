@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
@@ -44,6 +44,22 @@ pub struct Returned {
     pub receipt: oneshot::Sender<Outcome>,
 }
 
+/// The configured sources, as they are now.
+#[derive(Clone, Debug, Default)]
+pub struct Sources(Arc<RwLock<BTreeMap<String, Source>>>);
+
+impl Sources {
+    /// These are all there are from now on.
+    pub fn set(&self, sources: &[Source]) {
+        let all = sources.iter().map(|source| (source.name.clone(), source.clone())).collect();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    fn find(&self, name: &str) -> Option<Source> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
+
 /// What the routes need.
 #[derive(Clone)]
 pub struct Desk {
@@ -52,7 +68,7 @@ pub struct Desk {
     /// To the driver.
     pub releases: mpsc::Sender<Returned>,
     /// The configured sources, whose parsers are used again.
-    pub sources: Arc<BTreeMap<String, Source>>,
+    pub sources: Sources,
     /// Tells the time at the door.
     pub arrivals: ArrivalClock,
     /// The gateway's id.
@@ -185,14 +201,14 @@ impl Desk {
             let what = format!("only {} of its {} bytes are kept", bytes.len(), refused.length);
             return Err(Fault { kind: "too_long", what });
         }
-        let Some(source) = self.sources.get(&refused.source) else {
+        let Some(source) = self.sources.find(&refused.source) else {
             let what = format!("no source {} is configured any more", refused.source);
             return Err(Fault { kind: "no_source", what });
         };
         let text = std::str::from_utf8(&bytes)
             .map_err(|_| Fault { kind: "not_utf8", what: "the line is not UTF-8".to_owned() })?;
         let mut readings = Vec::new();
-        Parser::new(source, source.format).parse(text, &mut readings)?;
+        Parser::new(&source, source.format).parse(text, &mut readings)?;
         Ok(Released::Readings(readings))
     }
 }

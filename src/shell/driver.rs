@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::desk::Returned;
 use super::notices::Notices;
+use super::roster::{Change, Positions};
 use super::site::Site;
 use super::telemetry::Telemetry;
 use super::wiring;
@@ -26,6 +27,7 @@ use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, Sto
 use crate::core::time::{MonoTime, Span};
 use crate::host::{HostClock, disk};
 use crate::http::api::{Answer, Request};
+use crate::http::config::ConfigBoard;
 use crate::http::status::{About, Report};
 use crate::source::SourceMessage;
 use crate::source::health::HealthBoard;
@@ -58,6 +60,8 @@ pub struct Inbox {
     pub requests: mpsc::Receiver<Request>,
     /// What is handed in again out of the quarantine.
     pub releases: mpsc::Receiver<Returned>,
+    /// Other sources from now on.
+    pub changes: mpsc::Receiver<Change>,
     /// Turns true once the sources have stopped.
     pub stop: watch::Receiver<bool>,
 }
@@ -77,6 +81,8 @@ pub struct Outbox {
     pub site: Site,
     /// What each source says of itself.
     pub health: HealthBoard,
+    /// Which configuration is in force.
+    pub config: ConfigBoard,
     /// The newest report.
     pub reports: watch::Sender<Arc<Report>>,
     /// Counts the turns, for the watchdog.
@@ -94,6 +100,9 @@ pub struct Driver {
     last_receipt: ReceiptId,
     /// To be answered once this turn's inputs are handled.
     vouched: Vec<Answer>,
+    /// Other sources, not told to the agent yet; then to be answered.
+    change: Option<Change>,
+    changed: Option<oneshot::Sender<Positions>>,
     inputs: Vec<Input>,
     effects: Vec<Effect>,
     reported: MonoTime,
@@ -140,6 +149,8 @@ impl Driver {
             receipts: HashMap::new(),
             last_receipt: ReceiptId(0),
             vouched: Vec::new(),
+            change: None,
+            changed: None,
             inputs: Vec::with_capacity(TURN_INPUTS_MAX),
             effects,
             reported: MonoTime::default(),
@@ -182,6 +193,9 @@ impl Driver {
             }
             Some(facts) = inbox.clock.recv() => self.inputs.push(Input::Clock(facts)),
             Some(request) = inbox.requests.recv() => self.answer(request),
+            Some(change) = inbox.changes.recv(), if self.change.is_none() => {
+                self.change = Some(change);
+            }
             Some(message) = inbox.sources.recv(), if accepts => self.take_message(message),
             Some(returned) = inbox.releases.recv(), if accepts => self.take_back(returned),
             Ok(()) = inbox.stop.changed(), if !self.is_stopping => {}
@@ -224,6 +238,11 @@ impl Driver {
             self.take_back(returned);
         }
         let is_drained = self.inbox.sources.is_empty() || !accepts;
+        // Behind all that those who leave have handed in.
+        if let Some(Change { sources, positions }) = self.change.take_if(|_| is_drained) {
+            self.inputs.push(Input::Sources(sources));
+            self.changed = Some(positions);
+        }
         if *self.inbox.stop.borrow() && !self.is_stopping && is_drained {
             self.is_stopping = true;
             self.inputs.push(Input::Stop);
@@ -274,6 +293,10 @@ impl Driver {
         if now.mono.since(self.pinged) >= PING_INTERVAL {
             self.outbox.store.ping();
             self.pinged = now.mono;
+        }
+        if let Some(positions) = self.changed.take() {
+            // Whoever asked may have given up.
+            let _ = positions.send(self.agent.positions());
         }
         for answer in std::mem::take(&mut self.vouched) {
             self.report_to(answer, &now);
@@ -340,6 +363,7 @@ impl Driver {
         let report = Report::new(&self.about, &self.agent.status(now), now)
             .with_health(health)
             .with_notices(self.outbox.notices.newest())
+            .with_config(self.outbox.config.view())
             .with_disk_written(&self.about, disk::written_bytes());
         self.outbox.reports.send_replace(Arc::new(report));
         self.reported = now.mono;

@@ -98,6 +98,7 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
         clock: mpsc::channel(1).1,
         requests: request_inbox,
         releases: mpsc::channel(1).1,
+        changes: mpsc::channel(1).1,
         stop: stop_seen,
     };
     let outbox = Outbox {
@@ -107,6 +108,7 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
         telemetry: Telemetry::new(Arc::new(Metrics::new(Vec::new())), Vec::new()),
         notices: Notices::default(),
         health: HealthBoard::default(),
+        config: ConfigBoard::default(),
         reports: watch::channel(Arc::new(first)).0,
         turns: Arc::default(),
     };

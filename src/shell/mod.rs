@@ -9,6 +9,8 @@ pub mod lock;
 pub mod notices;
 pub mod offline;
 pub mod quarantine;
+pub mod reload;
+pub mod roster;
 pub mod run;
 pub mod site;
 pub mod telemetry;

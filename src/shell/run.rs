@@ -6,7 +6,6 @@
 //! phase has a deadline. A crash at any point costs nothing but repeats, so a
 //! phase that is late is left behind.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -20,18 +19,21 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::Report;
+use super::desk;
 use super::driver::{Driver, DriverEnd, Inbox, Outbox};
 use super::ingest::Doors;
 use super::listen::{self, Listening, Routes};
 use super::lock::{Lock, LockError};
 use super::notices::Notices;
+use super::reload::Origin;
+use super::roster::{Change, Roster};
 use super::site::Site;
 use super::telemetry::Telemetry;
 use super::watchdog::{self, Watched};
 use super::wiring;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::core::agent::Agent;
-use crate::core::id::{SourceId, UplinkId};
+use crate::core::id::UplinkId;
 use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
 use crate::core::seam::{Input, Recovered, StoreEvent};
 use crate::host::clocks::ClockFailure;
@@ -39,11 +41,12 @@ use crate::host::sampler::{self, Sampler};
 use crate::host::signal::{Request, Signals};
 use crate::host::{self, HostClock};
 use crate::http::api::{self, Api};
+use crate::http::config::ConfigBoard;
 use crate::http::metrics::Metrics;
 use crate::http::stream::Results;
 use crate::link::{self, LinkHandle};
 use crate::source::health::HealthBoard;
-use crate::source::{self, SourceError, SourceHandle, SourceMessage};
+use crate::source::{self, Bound, SourceError};
 use crate::store::worker::Worker;
 use crate::store::{self, OpenError};
 
@@ -137,9 +140,13 @@ pub struct Running {
     pub http: Option<SocketAddr>,
     /// Asks the driver.
     pub requests: mpsc::Sender<api::Request>,
-    handles: Vec<(String, SourceHandle)>,
-    health: HealthBoard,
-    sources_stop: watch::Sender<bool>,
+    /// What is in force.
+    pub(super) config: Config,
+    pub(super) board: ConfigBoard,
+    pub(super) roster: Roster,
+    pub(super) changes: mpsc::Sender<Change>,
+    pub(super) parsers: desk::Sources,
+    pub(super) clock: Arc<HostClock>,
     driver_stop: watch::Sender<bool>,
     driver: JoinHandle<DriverEnd>,
     links: Vec<LinkHandle>,
@@ -152,14 +159,20 @@ pub struct Running {
     _lock: Lock,
 }
 
-/// Runs the agent until a signal ends it. A second one ends it at once. The status
-/// has the `notices` of the log.
+/// Runs the agent until a signal ends it. A second one ends it at once. SIGHUP reads
+/// the configuration again; one that came before all is set up does so then. The
+/// status has the `notices` of the log.
 ///
 /// # Errors
 /// What keeps it from starting.
-pub async fn run(config: Config, notices: Notices) -> Result<RunEnd, StartupError> {
-    let mut signals = Signals::new().map_err(StartupError::Signals)?;
+pub async fn run(
+    config: Config,
+    notices: Notices,
+    origin: Origin,
+    mut signals: Signals,
+) -> Result<RunEnd, StartupError> {
     let mut running = start(config, notices).await?;
+    running.board.loaded(&origin.file, running.clock.now().wall);
     host::systemd::ready();
     match running.http {
         Some(address) => tracing::info!(page = %format_args!("http://{address}/"), "ready"),
@@ -169,9 +182,10 @@ pub async fn run(config: Config, notices: Notices) -> Result<RunEnd, StartupErro
         tokio::select! {
             request = signals.next() => match request {
                 Request::Stop => break,
-                Request::Reload => tracing::warn!(
-                    "the configuration is not read again while running: restart to apply it"
-                ),
+                Request::Reload => tokio::select! {
+                    () = running.reload(&origin) => {}
+                    () = signals.stop() => break,
+                },
             },
             // The driver ends by itself only when the store thread is gone.
             end = &mut running.driver => return Ok(broken(end.ok())),
@@ -216,6 +230,14 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let lock = claim(&config, &clock)?;
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let (store, recovered) = open_store(&config, store_events).await?;
+    // Before anything runs that would have to be stopped again.
+    let bound = match bind_sources(&config) {
+        Ok(bound) => bound,
+        Err(error) => {
+            store.close_and_join();
+            return Err(error);
+        }
+    };
     let about = wiring::about(&config, &recovered, &clock);
     let names = wiring::uplink_names(&config);
     let metrics = Arc::new(Metrics::new(names.clone()));
@@ -231,7 +253,6 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     agent.handle(&now, facts, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
     let positions = agent.positions();
-
     let (link_events, link_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let links: Vec<LinkHandle> = (0..)
         .map(UplinkId)
@@ -239,10 +260,10 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
         .map(|(id, settings)| link::spawn(id, settings, link_events.clone(), host::draw))
         .collect();
     let (messages, source_inbox) = mpsc::channel(SOURCE_QUEUE_MAX);
-    let (sources_stop, stop_seen) = watch::channel(false);
     let (driver_stop, driver_stop_seen) = watch::channel(false);
     let (requests, request_inbox) = mpsc::channel(16);
     let (releases, releases_inbox) = mpsc::channel(16);
+    let (changes, changes_inbox) = mpsc::channel(1);
     let (reports_out, reports) = watch::channel(Arc::new(first));
     let (facts_out, clock_facts) = mpsc::channel(CLOCK_QUEUE);
     let sampler = sampler::spawn(sampling, facts_out);
@@ -256,11 +277,14 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
         clock: clock_facts,
         requests: request_inbox,
         releases: releases_inbox,
+        changes: changes_inbox,
         stop: driver_stop_seen,
     };
     let results = Results::new(&config.gateway.id);
     let desk = wiring::desk(&config, store.desk(), releases, &clock);
+    let parsers = desk.sources.clone();
     let health = HealthBoard::default();
+    let board = ConfigBoard::default();
     let outbox = Outbox {
         store,
         links: links.iter().map(|link| link.commands.clone()).collect(),
@@ -268,6 +292,7 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
         telemetry: Telemetry::new(Arc::clone(&metrics), names),
         site: Site::start(&config, results.clone()),
         health: health.clone(),
+        config: board.clone(),
         reports: reports_out,
         turns: Arc::clone(&turns),
     };
@@ -285,14 +310,22 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let address = wiring::http_address(&config);
     let listening = listen::start(address, token, wiring::data_dir(&config), routes).await;
 
-    let mut running = Running {
+    let mut roster = Roster::new(messages, Arc::clone(&clock), doors, health);
+    for (source, bound) in config.sources.iter().zip(bound) {
+        roster.start(source, bound, &positions);
+    }
+    roster.open_doors();
+    Ok(Running {
         reports,
-        sources: Vec::new(),
+        sources: roster.addresses(),
         http: listening.address,
         requests,
-        handles: Vec::new(),
-        health,
-        sources_stop,
+        config,
+        board,
+        roster,
+        changes,
+        parsers,
+        clock,
         driver_stop,
         driver,
         links,
@@ -302,17 +335,15 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
         stuck_after,
         sampler,
         _lock: lock,
+    })
+}
+
+fn bind_sources(config: &Config) -> Result<Vec<Bound>, StartupError> {
+    let bind = |one: &config::Source| {
+        let named = |error| StartupError::Source { name: one.name.clone(), error };
+        source::bind(one).map_err(named)
     };
-    if let Err(error) = running.start_sources(&config, &positions, &messages, &clock, &stop_seen) {
-        running.stop().await;
-        return Err(error);
-    }
-    let pushes = running
-        .handles
-        .iter()
-        .filter_map(|(name, handle)| Some((name.clone(), Arc::clone(handle.push.as_ref()?))));
-    doors.open(pushes);
-    Ok(running)
+    config.sources.iter().map(bind).collect()
 }
 
 fn claim(config: &Config, clock: &HostClock) -> Result<Lock, StartupError> {
@@ -337,31 +368,6 @@ async fn open_store(
 }
 
 impl Running {
-    fn start_sources(
-        &mut self,
-        config: &Config,
-        positions: &BTreeMap<SourceId, Arc<[u8]>>,
-        messages: &mpsc::Sender<SourceMessage>,
-        clock: &Arc<HostClock>,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<(), StartupError> {
-        for settings in wiring::sources(config) {
-            let name = wiring::source_name(settings);
-            let clock = Arc::clone(clock);
-            let arrivals: source::ArrivalClock = Arc::new(move || clock.arrival());
-            let position = positions.get(&SourceId::new(&name)).cloned().unwrap_or_default();
-            let (out, stop) = (messages.clone(), stop.clone());
-            let handle = source::spawn_at(settings, position, out, arrivals, stop)
-                .map_err(|error| StartupError::Source { name: name.clone(), error })?;
-            if let Some(address) = handle.local_addr {
-                self.sources.push((name.clone(), address));
-            }
-            self.health.add(handle.name.clone(), Arc::clone(&handle.health));
-            self.handles.push((name, handle));
-        }
-        Ok(())
-    }
-
     /// Nothing can be waited for: what is durable is durable.
     fn hung(&self) -> RunEnd {
         let failure = Some(StoreFailure::Hangs(self.stuck_after));
@@ -370,18 +376,7 @@ impl Running {
 
     /// Stops in phases; below eight seconds whatever hangs.
     pub async fn stop(mut self) -> RunEnd {
-        self.sources_stop.send_replace(true);
-        let sources = async {
-            for (name, handle) in self.handles.drain(..) {
-                match handle.join.await {
-                    Ok(()) => tracing::debug!(name, "the source has stopped"),
-                    Err(error) => tracing::error!(name, %error, "the source broke down"),
-                }
-            }
-        };
-        if timeout(SOURCES_WITHIN, sources).await.is_err() {
-            tracing::warn!("a source does not stop: left behind");
-        }
+        self.roster.stop(|_| true, SOURCES_WITHIN).await;
         self.driver_stop.send_replace(true);
         let end = match timeout(SETTLE_WITHIN, &mut self.driver).await {
             Ok(end) => end.ok(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::desk::{Desk, Returned};
+use super::desk::{Desk, Returned, Sources};
 use super::run::StartupError;
 use crate::config::{self, Config};
 use crate::core::clock::BootFacts;
@@ -35,14 +35,6 @@ pub(super) fn http_address(config: &Config) -> Option<SocketAddr> {
 pub(super) fn token(config: &Config) -> Result<Option<Token>, StartupError> {
     let read = config.http.token_file.as_deref().map(Token::read).transpose();
     read.map_err(|wrong| StartupError::Config(format!("http.token_file: {wrong}")))
-}
-
-pub(super) fn sources(config: &Config) -> &[config::Source] {
-    &config.sources
-}
-
-pub(super) fn source_name(source: &config::Source) -> String {
-    source.name.to_string()
 }
 
 pub(super) fn store_options(config: &Config) -> store::Options {
@@ -79,12 +71,13 @@ pub(super) fn desk(
     releases: mpsc::Sender<Returned>,
     clock: &Arc<HostClock>,
 ) -> Desk {
-    let sources = config.sources.iter().map(|source| (source.name.clone(), source.clone()));
+    let sources = Sources::default();
+    sources.set(&config.sources);
     let clock = Arc::clone(clock);
     Desk {
         store,
         releases,
-        sources: Arc::new(sources.collect()),
+        sources,
         arrivals: Arc::new(move || clock.arrival()),
         gateway: config.gateway.id.as_str().into(),
         data_dir: Arc::new(config.gateway.data_dir.clone()),

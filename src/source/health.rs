@@ -202,6 +202,12 @@ impl HealthBoard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((name, health));
     }
 
+    /// Takes a source away.
+    pub fn remove(&self, name: &SourceId) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(known, _)| known != name);
+    }
+
     /// How each fares now.
     pub fn views(&self) -> Vec<(SourceId, HealthView)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

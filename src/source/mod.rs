@@ -94,6 +94,22 @@ impl Door {
     }
 }
 
+/// What a source must have before it can start: an address that it listens on.
+#[derive(Debug)]
+pub struct Bound(Option<listen::Listener>);
+
+/// Takes what a source must have. Must be called within a tokio runtime.
+///
+/// # Errors
+/// A `listen` source that cannot bind its address.
+pub fn bind(source: &Source) -> Result<Bound, SourceError> {
+    let SourceKind::Listen { address, .. } = &source.kind else { return Ok(Bound(None)) };
+    let bound = listen::bind(address);
+    bound
+        .map(|listener| Bound(Some(listener)))
+        .map_err(|reason| SourceError { source: source.name.clone(), reason })
+}
+
 /// Starts a source. It ends when `stop` becomes true: it takes nothing more,
 /// waits for the receipts that are out, answers its senders and closes. Must be
 /// called within a tokio runtime.
@@ -120,39 +136,53 @@ pub fn spawn_at(
     clock: ArrivalClock,
     stop: watch::Receiver<bool>,
 ) -> Result<SourceHandle, SourceError> {
+    Ok(spawn_bound(source, bind(source)?, position, out, clock, stop))
+}
+
+/// As [`spawn_at`], with what [`bind`] gave for this source.
+pub fn spawn_bound(
+    source: &Source,
+    bound: Bound,
+    position: Arc<[u8]>,
+    out: mpsc::Sender<SourceMessage>,
+    clock: ArrivalClock,
+    stop: watch::Receiver<bool>,
+) -> SourceHandle {
     let name = SourceId::new(&source.name);
     let health = Arc::new(Health::default());
     let door = Door { name: name.clone(), out, clock, stop, health: Arc::clone(&health) };
     let mut push = None;
-    let (local_addr, join) = match &source.kind {
-        SourceKind::Listen { address, acknowledge } => {
-            let listener = listen::bind(address)
-                .map_err(|reason| SourceError { source: source.name.clone(), reason })?;
+    let (local_addr, join) = match (&source.kind, bound.0) {
+        (SourceKind::Listen { acknowledge, .. }, Some(listener)) => {
             let local_addr = listener.local_addr();
             let task = listen::run(listener, source.clone(), *acknowledge, door);
             (local_addr, watched(task, &health))
         }
-        SourceKind::Stdin => {
+        // Bound for another source: there is nothing to listen on.
+        (SourceKind::Listen { .. }, None) => (None, watched(std::future::ready(()), &health)),
+        (SourceKind::Stdin, _) => {
             (None, watched(stdin::run(tokio::io::stdin(), source.clone(), door), &health))
         }
-        SourceKind::File(settings) => {
+        (SourceKind::File(settings), _) => {
             let task = file::run(settings.clone(), source.clone(), position, door);
             (None, watched(task, &health))
         }
-        SourceKind::Http { max_body } => {
+        (SourceKind::Http { max_body }, _) => {
             let taking = Arc::new(push::Push::new(source.clone(), *max_body, door));
             push = Some(Arc::clone(&taking));
             (None, watched(taking.run(), &health))
         }
-        SourceKind::Mqtt(settings) => {
-            (None, watched(mqtt::run(settings.clone(), source.clone(), door), &health))
+        (SourceKind::Mqtt(settings), _) => {
+            (None, watched(mqtt::run(settings.clone(), source.clone(), position, door), &health))
         }
-        SourceKind::Modbus(device) => {
+        (SourceKind::Modbus(device), _) => {
             (None, watched(modbus::run(device.clone(), source.clone(), door), &health))
         }
-        SourceKind::Simulate(plc) => (None, watched(simulate::run(plc.clone(), door), &health)),
+        (SourceKind::Simulate(plc), _) => {
+            (None, watched(simulate::run(plc.clone(), door), &health))
+        }
     };
-    Ok(SourceHandle { name, local_addr, push, health, join })
+    SourceHandle { name, local_addr, push, health, join }
 }
 
 /// A task whose end its health tells.

@@ -1,6 +1,7 @@
 //! Field cases of the MQTT reader: what is acknowledged is durable, what is sent
 //! again counts once, what is retained is old news.
 
+mod filters;
 mod mosquitto;
 mod peer;
 mod receipts;

@@ -142,7 +142,7 @@ fn has_everything(world: &World, status: &Status, received: &Received) {
         assert!(arrived + gone >= receipted.len() as u64);
         assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);
     }
-    repeats_are_dropped(received);
+    repeats_are_dropped(world, received);
     totals_are_whole(received);
 }
 
@@ -159,9 +159,11 @@ fn totals_are_whole(received: &Received) {
 }
 
 /// Of the source whose repeats are dropped every reading came once. Where a part
-/// of the journal was lost, repeats of that part may have passed.
-fn repeats_are_dropped(received: &Received) {
-    if !received.gaps.is_empty() {
+/// of the journal was lost, or the agent was started while the source was not
+/// configured, repeats of before may have passed.
+fn repeats_are_dropped(world: &World, received: &Received) {
+    let was_forgotten = world.sources.iter().any(|source| source.was_forgotten);
+    if was_forgotten || !received.gaps.is_empty() {
         return;
     }
     let of_source = received.readings.values().filter(|r| r.source.as_str() == REPEATING);
@@ -225,6 +227,8 @@ pub struct Shown {
     pub expired: u64,
     /// Numberings that followed an older copy of the disk.
     pub renumbered: u64,
+    /// Sources that came back after they had left the configuration.
+    pub returned: u64,
 }
 
 impl Shown {
@@ -237,6 +241,7 @@ impl Shown {
             repeats: self.repeats + other.repeats,
             renumbered: self.renumbered + other.renumbered,
             expired: self.expired + other.expired,
+            returned: self.returned + other.returned,
         }
     }
 }
@@ -297,6 +302,7 @@ pub fn shown(world: &World) -> Shown {
         renumbered: u64::from(
             received.order.keys().any(|(_, epoch)| epoch.number > 1) && world.scenario.is_restored,
         ),
+        returned: world.returned,
         expired: match world.scenario.max_age_s {
             Some(_) if world.scenario.quota_bytes > 1_000_000 => {
                 world.agent.source_books().values().map(|books| books.evicted).sum()

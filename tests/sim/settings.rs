@@ -1,5 +1,6 @@
 //! The agent's settings in a scenario.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate::core::agent::{Settings, SourceSettings};
@@ -13,12 +14,12 @@ use tidegate::core::time::Span;
 use tidegate::core::values::ValueRules;
 use tidegate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
 
-use crate::source::REPEATING;
+use crate::source::{REPEATING, Source};
 use crate::world::{INFLIGHT_MAX, Scenario};
 
 const SOURCES: [&str; 3] = ["press", "oven", "pump"];
 
-pub fn settings(scenario: &Scenario) -> Settings {
+pub fn settings(scenario: &Scenario, sources: &[Source]) -> Settings {
     Settings {
         commit_interval: Span::from_millis(200),
         commit_bytes: 8 * 1024,
@@ -48,8 +49,14 @@ pub fn settings(scenario: &Scenario) -> Settings {
             idle_after: Span::from_secs(5),
         })],
         checkpoint_interval: Span::from_secs(30),
-        sources: SOURCES.map(source_settings).into(),
+        sources: configured(sources),
     }
+}
+
+/// What the file says of sources at the moment.
+pub fn configured(sources: &[Source]) -> BTreeMap<SourceId, SourceSettings> {
+    let configured = sources.iter().filter(|source| source.is_configured);
+    configured.map(|source| source_settings(source.id.as_str())).collect()
 }
 
 fn source_settings(name: &str) -> (SourceId, SourceSettings) {

@@ -42,6 +42,10 @@ pub struct Source {
     again: VecDeque<Vec<i64>>,
     /// Receipted.
     pub durable: Vec<i64>,
+    is_stopped: bool,
+    pub is_configured: bool,
+    /// The agent was started without it: what is a repeat of before is not known.
+    pub was_forgotten: bool,
 }
 
 impl Source {
@@ -57,6 +61,9 @@ impl Source {
             waiting: VecDeque::new(),
             again: VecDeque::new(),
             durable: Vec::new(),
+            is_stopped: false,
+            is_configured: true,
+            was_forgotten: false,
         }
     }
 
@@ -66,6 +73,9 @@ impl Source {
         (arrival, truth_ns): (Arrival, i64),
         receipt: ReceiptId,
     ) -> Option<Batch> {
+        if self.is_stopped {
+            return None;
+        }
         let mut numbers = self.again.pop_front().or_else(|| self.fresh(rng))?;
         if self.repeats && rng.chance(50) {
             let last = self.next as u64 - 1;
@@ -89,6 +99,15 @@ impl Source {
 
     pub fn crashed(&mut self) {
         self.again = self.waiting.drain(..).map(|(_, numbers)| numbers).collect();
+    }
+
+    /// Hands in nothing more.
+    pub fn stops(&mut self) {
+        self.is_stopped = true;
+    }
+
+    pub fn starts(&mut self) {
+        (self.is_stopped, self.is_configured) = (false, true);
     }
 
     pub fn is_finished(&self) -> bool {

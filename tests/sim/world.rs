@@ -1,6 +1,8 @@
 //! The world around one agent: an event queue ordered by virtual time and
 //! insertion, carrying out the same effects that the product carries out.
 
+mod faults;
+
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 
@@ -66,6 +68,9 @@ enum Happening {
     Restore,
     Clock,
     ClockFault,
+    /// A source leaves the configuration, or comes back.
+    Leaves(usize),
+    Returns(usize),
 }
 
 pub struct World {
@@ -89,6 +94,8 @@ pub struct World {
     inserted: u64,
     deadline_us: Option<u64>,
     next_receipt: u64,
+    /// How often a source has come back.
+    pub returned: u64,
 }
 
 impl World {
@@ -112,7 +119,7 @@ impl World {
         let mut effects = Vec::new();
         let (scenario_uplinks, is_restored) = (scenario.uplinks, scenario.is_restored);
         let agent = Agent::new(
-            settings(&scenario),
+            settings(&scenario, &sources),
             disk.recover(),
             machine.facts_of_boot(),
             rng.next() as u32,
@@ -138,6 +145,7 @@ impl World {
             inserted: 0,
             deadline_us: None,
             next_receipt: 0,
+            returned: 0,
         };
         world.carry_out(effects);
         for source in 0..world.sources.len() {
@@ -145,6 +153,9 @@ impl World {
         }
         world.schedule_fault();
         world.schedule_clock_fault();
+        let leaves_us = world.rng.between(1_000_000, 30_000_000);
+        let who = world.rng.between(0, 2) as usize;
+        world.after_all(leaves_us, Happening::Leaves(who));
         if world.scenario.is_restored {
             let at_us = world.rng.between(500_000, 10_000_000);
             world.after_all(at_us, Happening::Backup);
@@ -213,10 +224,12 @@ impl World {
                 self.turn(Some(Input::Clock(facts)));
             }
             Happening::ClockFault => self.clock_fault(),
+            Happening::Leaves(source) => self.source_leaves(source),
+            Happening::Returns(source) => self.source_returns(source),
             Happening::Backup => {
+                // What of it had not reached the disk is settled when it is made: what
+                // the broker will notice is judged by what is in it.
                 let mut copy = self.disk.clone();
-                // What of the unflushed is in it is decided now: the broker's word is
-                // held against the copy as it is, not as it may turn out.
                 copy.crash(&mut self.rng);
                 self.backup = Some(copy);
             }
@@ -416,7 +429,7 @@ impl World {
         let mut effects = Vec::new();
         let (recovered, now) = (self.disk.recover(), self.machine.now(self.now_us));
         self.agent = Agent::new(
-            settings(&self.scenario),
+            settings(&self.scenario, &self.sources),
             recovered,
             self.machine.facts_of_boot(),
             self.rng.next() as u32,
@@ -427,74 +440,13 @@ impl World {
         self.carry_out(effects);
         for source in 0..self.sources.len() {
             self.sources[source].crashed();
+            self.sources[source].was_forgotten |= !self.sources[source].is_configured;
             self.after(10_000, Happening::Source(source));
         }
         self.schedule_fault();
         self.schedule_clock_fault();
         self.after(self.scenario.seed % 7 * 100_000, Happening::Clock);
         self.turn(None);
-    }
-
-    /// What happens to clocks: steps by hand, sleep, the server comes and goes.
-    fn clock_fault(&mut self) {
-        if !self.has_faults {
-            return;
-        }
-        match self.rng.between(0, 9) {
-            0..5 => self.machine.has_server = self.rng.chance(50),
-            5 => {
-                let until_us = self.now_us + self.rng.between(1_000_000, 30_000_000);
-                self.machine.now(self.now_us);
-                self.machine.slept(until_us);
-                self.now_us = until_us;
-            }
-            _ => {
-                let steps = [-7_200_000_000_000, 86_400_000_000_000, -3_250_000_000, 50_000_000];
-                let by_ns = steps[self.rng.between(0, 3) as usize];
-                self.machine.set(self.now_us, by_ns);
-            }
-        }
-        self.schedule_clock_fault();
-        self.turn(None);
-    }
-
-    fn schedule_clock_fault(&mut self) {
-        if self.has_faults {
-            let delay_us = self.rng.between(1_000_000, 25_000_000);
-            self.after(delay_us, Happening::ClockFault);
-        }
-    }
-
-    fn schedule_fault(&mut self) {
-        if !self.has_faults {
-            return;
-        }
-        let delay_us = self.rng.between(500_000, 12_000_000);
-        let fault = match self.rng.between(0, 9) {
-            0..3 => Happening::Crash,
-            3 => Happening::Reboot,
-            4..6 if self.scenario.has_rot => Happening::Rot,
-            _ => Happening::Cut,
-        };
-        self.after(delay_us, fault);
-    }
-
-    /// The older copy is put back while the agent is not running. What it had
-    /// receipted since is gone with the disk; that is no fault of it.
-    fn restore(&mut self) {
-        let Some(backup) = self.backup.take() else { return };
-        let Some(meta) = backup.flushed_meta() else { return };
-        // The broker's word is as old as the last frontier that was said.
-        if !self.brokers.iter().all(|broker| broker.will_notice(meta)) {
-            self.backup = Some(backup);
-            return self.after_all(100_000, Happening::Restore);
-        }
-        for source in &mut self.sources {
-            let id = source.id.clone();
-            source.durable.retain(|n| backup.flushed.contains(&(id.clone(), *n)));
-        }
-        self.disk = backup;
-        self.crash();
     }
 
     /// Whoever runs then.

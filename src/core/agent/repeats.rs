@@ -95,6 +95,28 @@ impl Repeats {
         }
     }
 
+    /// The sources and their rules are others from here on; `next` is where the
+    /// journal has come to.
+    pub(super) fn change_rules(
+        &mut self,
+        sources: &BTreeMap<SourceId, SourceSettings>,
+        next: Offset,
+        now: MonoTime,
+    ) {
+        let was_empty = self.dedupe.is_empty();
+        self.dedupe.set_rules(sources);
+        if self.dedupe.is_empty() {
+            (self.covered, self.recall, self.is_changed) = (Offset(u64::MAX), None, false);
+            return;
+        }
+        if was_empty {
+            // Nothing before is remembered.
+            self.covered = next;
+        }
+        self.is_changed = true;
+        self.next_checkpoint = self.next_checkpoint.min(now);
+    }
+
     /// Entries below need not be kept for this.
     pub(super) fn covered(&self) -> Offset {
         self.covered
@@ -178,10 +200,11 @@ impl Repeats {
     /// The store has written the checkpoint, or failed to.
     pub(super) fn written(&mut self, is_good: bool) {
         if let Some(through) = self.writing.take() {
-            if is_good {
+            let is_needed = !self.dedupe.is_empty();
+            if is_good && is_needed {
                 self.covered = through;
             } else {
-                self.is_changed = true;
+                self.is_changed = is_needed;
             }
         }
     }

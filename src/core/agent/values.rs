@@ -126,6 +126,11 @@ impl Values {
         }
     }
 
+    /// These are the sources from here on. Totals stay whoever leaves, as numbers do.
+    pub(super) fn change_sources(&mut self, sources: &BTreeMap<SourceId, SourceSettings>) {
+        self.deadbands.retain(|source| sources.contains_key(source));
+    }
+
     /// The same for one that comes back out of the quarantine: it passes in any case,
     /// for so it was decided.
     pub(super) fn shape_released(

@@ -9,7 +9,7 @@
 mod replay;
 mod slot;
 
-use slot::{Heard, Slot};
+use slot::Slot;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -151,6 +151,22 @@ impl Windows {
             horizon,
         };
         (windows, lateness.unwrap_or_default())
+    }
+
+    /// The sources are others from here on.
+    pub(super) fn change_sources(
+        &mut self,
+        sources: &BTreeMap<SourceId, SourceSettings>,
+        now: MonoTime,
+    ) {
+        if self.is_empty() {
+            return;
+        }
+        self.slots.iter_mut().for_each(|slot| slot.change_sources(sources, now));
+        // A replay judges by the settings of its own time: what came under other ones
+        // must lie before its beginning.
+        self.is_changed = true;
+        self.next_checkpoint = self.next_checkpoint.min(now);
     }
 
     /// Entries below need not be kept. Where room is short, windows alone count:
@@ -308,8 +324,8 @@ impl Windows {
                 continue;
             }
             // What moves no watermark is no sign of life of event time.
-            if let Some(heard) = slot.heard.get_mut(&record.source).filter(|_| moves_watermark) {
-                *heard = Heard { at: now, is_idle: false };
+            if moves_watermark {
+                slot.hear(&record.source, now);
             }
             (slot.last_heard, slot.is_flushed) = (now, false);
             slot.give(record, moves_watermark, &mut out);
@@ -332,7 +348,7 @@ impl Windows {
                 flush,
             };
             for (source, heard) in &slot.heard {
-                if !heard.is_idle && heard.at + slot.spec.idle_after <= now.mono {
+                if heard.idle_at(slot.spec.idle_after).is_some_and(|at| at <= now.mono) {
                     marks.push(mark(source, false));
                 }
             }
@@ -421,7 +437,7 @@ impl Windows {
             panes: slot.operator.pane_count(),
             series: slot.operator.series_count(),
             state_bytes: slot.operator.state_bytes(),
-            idle: slot.heard.iter().filter(|(_, h)| h.is_idle).map(|(s, _)| s.clone()).collect(),
+            idle: slot.idle_sources().cloned().collect(),
             counts: slot.counts,
         };
         self.slots.iter().map(|slot| (slot.spec.name.to_string(), one(slot))).collect()

@@ -124,6 +124,13 @@ impl Deadbands {
             }
         }
     }
+
+    /// Forgets the readings of sources that are no more: what bears such a name
+    /// later need not be the same device.
+    pub fn retain(&mut self, is_there: impl Fn(&SourceId) -> bool) {
+        self.kept.retain(|source, _| is_there(source));
+        self.count = self.kept.values().map(BTreeMap::len).sum();
+    }
 }
 
 #[cfg(test)]

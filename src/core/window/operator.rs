@@ -40,6 +40,7 @@ mod sources;
 mod state;
 mod tell;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::lane::Lane;
@@ -182,6 +183,12 @@ impl Operator {
             self.waiting.insert(place, source.clone());
             self.lanes.iter_mut().for_each(|lane| lane.sources.expect(source));
         }
+    }
+
+    /// The sources that a watermark waits for.
+    pub fn waited_for(&self) -> BTreeSet<SourceId> {
+        let known = self.lanes.iter().flat_map(|lane| lane.sources.waited_for());
+        known.chain(&self.waiting).cloned().collect()
     }
 
     /// A reading: judged against the watermark as it stands, then it moves it.

@@ -42,6 +42,8 @@ pub(super) enum Step {
     },
     /// The broker's answer for each filter, in their order: why it is not taken.
     Subscribed(Vec<Option<String>>),
+    /// The broker has let go of a filter, or why it has not.
+    Unsubscribed(Option<String>),
     Message(Message),
     /// An acknowledgement was sent.
     Acknowledged,
@@ -119,6 +121,14 @@ impl Client {
         }
     }
 
+    /// Asks for no more messages of a filter. False when there is no room.
+    pub(super) fn unsubscribe(&self, filter: &str) -> bool {
+        match self {
+            Client::V4(client) => client.try_unsubscribe(filter).is_ok(),
+            Client::V5(client) => client.try_unsubscribe(filter).is_ok(),
+        }
+    }
+
     /// Acknowledges a message. False when there is no room.
     pub(super) fn acknowledge(&self, pkid: u16) -> bool {
         match self {
@@ -190,6 +200,7 @@ fn step_v4(event: rumqttc::Event) -> Step {
             };
             Step::Subscribed(suback.return_codes.iter().map(refused).collect())
         }
+        Event::Incoming(Packet::UnsubAck(_)) => Step::Unsubscribed(None),
         Event::Incoming(Packet::Publish(publish)) => Step::Message(Message {
             topic: publish.topic,
             payload: publish.payload.to_vec(),
@@ -201,7 +212,7 @@ fn step_v4(event: rumqttc::Event) -> Step {
 }
 
 fn step_v5(event: v5::Event) -> Step {
-    use packet5::{Packet, SubscribeReasonCode};
+    use packet5::{Packet, SubscribeReasonCode, UnsubAckReason};
     match event {
         v5::Event::Outgoing(outgoing) => step_out(&outgoing),
         v5::Event::Incoming(Packet::ConnAck(connack)) => {
@@ -213,6 +224,13 @@ fn step_v5(event: v5::Event) -> Step {
                 other => Some(format!("{other:?}")),
             };
             Step::Subscribed(suback.return_codes.iter().map(refused).collect())
+        }
+        v5::Event::Incoming(Packet::UnsubAck(unsuback)) => {
+            let is_gone = |reason: &UnsubAckReason| {
+                matches!(reason, UnsubAckReason::Success | UnsubAckReason::NoSubscriptionExisted)
+            };
+            let refused = unsuback.reasons.iter().find(|reason| !is_gone(reason));
+            Step::Unsubscribed(refused.map(|reason| format!("{reason:?}")))
         }
         v5::Event::Incoming(Packet::Publish(publish)) => Step::Message(Message {
             topic: String::from_utf8_lossy(&publish.topic).into_owned(),

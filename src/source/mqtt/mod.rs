@@ -17,14 +17,18 @@
 //!   `[source.dedupe]` decides by what the message says itself.
 //! - One connection, one rumqttc client: no acknowledgement of an old one can go
 //!   out on a new one.
+//! - The session has the filters that it was ever told of, until it is told to let
+//!   go of them: those that left the configuration are remembered for that.
 //! - Retained messages are old news, and flagged so
 //!   ([`crate::core::stamp::old_news`]). On MQTT 5 the broker sends them only for a
 //!   subscription that is new to the session; on 3.1.1 at every connection.
 
 mod client;
+mod filters;
 mod gather;
 mod session;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Door;
@@ -38,11 +42,16 @@ use session::{End, Session};
 /// the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(60);
 
-/// Reads until the source is stopped.
-pub(super) async fn run(settings: config::MqttSource, source: Source, mut door: Door) {
+/// Reads until the source is stopped. `position` says which filters the session has.
+pub(super) async fn run(
+    settings: config::MqttSource,
+    source: Source,
+    position: Arc<[u8]>,
+    mut door: Door,
+) {
     let broker = Broker::of(&settings.url, &*settings.client_id, &settings.login);
     let backoff = (Span::from_std(settings.reconnect_min), Span::from_std(settings.reconnect_max));
-    let mut session = Session::new(settings, &source, door.clone());
+    let mut session = Session::new(settings, &source, position, door.clone());
     let mut failures = 0;
     loop {
         let began = (door.clock)().uptime;

@@ -2,15 +2,17 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::client::{self, Client, Connection, Step};
+use super::filters::Filters;
 use super::gather::{Gathered, Gatherer};
 use crate::config::{MqttSource, Source};
 use crate::core::reading::Arrival;
-use crate::core::seam::Outcome;
+use crate::core::seam::{Advance, Batch, Outcome};
 use crate::mqtt::{Broker, Failure};
 use crate::source::health::Connected;
 use crate::source::{Door, SourceMessage};
@@ -52,9 +54,20 @@ pub(super) struct Session {
     door: Door,
     receive_max: u16,
     gatherer: Gatherer,
+    /// The filters of the configuration.
+    wanted: Filters,
+    remembered: Remembered,
     /// Whether the broker has had a session of ours since the start.
     was_connected: bool,
     now: Now,
+}
+
+/// The filters that the session may have, as the journal knows them.
+struct Remembered {
+    filters: Filters,
+    position: Arc<[u8]>,
+    /// What it is going to know, once that is durable.
+    next: Option<(Filters, oneshot::Receiver<Outcome>)>,
 }
 
 /// What is forgotten with a connection.
@@ -69,13 +82,25 @@ struct Now {
     acknowledged: u64,
     /// When the messages came that are being taken: one read, one arrival.
     arrival: Option<Arrival>,
+    /// Filters that the broker has not let go of yet.
+    unsubscribing: usize,
+    /// It has let go of all: only what is wanted is to be remembered.
+    may_forget: bool,
     is_leaving: bool,
     has_said_goodbye: bool,
 }
 
 impl Session {
-    pub(super) fn new(settings: MqttSource, source: &Source, door: Door) -> Self {
+    pub(super) fn new(
+        settings: MqttSource,
+        source: &Source,
+        position: Arc<[u8]>,
+        door: Door,
+    ) -> Self {
+        let wanted = Filters::wanted(&settings);
         Self {
+            remembered: Remembered { filters: wanted.known(&position), position, next: None },
+            wanted,
             gatherer: Gatherer::new(&settings, source),
             receive_max: u16::try_from(source.queue_max).unwrap_or(u16::MAX),
             settings,
@@ -88,6 +113,9 @@ impl Session {
     /// One connection from beginning to end.
     pub(super) async fn connection(&mut self, broker: &Broker) -> End {
         self.now = Now::default();
+        if let Err(end) = self.remember_wanted().await {
+            return end;
+        }
         let secrets = match broker.login.read().await {
             Ok(secrets) => secrets,
             Err(failure) => return failure.into(),
@@ -133,6 +161,8 @@ impl Session {
                 // the broker says so first.
                 let may_hand_over = now.connected.is_some() && !now.is_leaving;
                 let has_batch = may_hand_over && !self.gatherer.is_empty();
+                let remembers = self.remembered.next.is_some();
+                let may_forget = may_hand_over && now.may_forget && !remembers;
                 tokio::select! {
                     biased;
                     () = door.stopped(), if !now.is_leaving => {
@@ -144,9 +174,18 @@ impl Session {
                         self.settle(client, outcome)?;
                         self.leave_if_done(client)?;
                     }
-                    permit = out.reserve(), if has_batch => {
+                    done = self.remembered.settle(), if remembers => {
+                        done?;
+                        self.leave_if_done(client)?;
+                    }
+                    permit = out.reserve(), if has_batch || may_forget => {
                         let permit = permit.map_err(|_| End::Stopped)?;
-                        self.hand_over(permit);
+                        if may_forget {
+                            self.now.may_forget = false;
+                            permit.send(self.remembering(self.wanted.clone()));
+                        } else {
+                            self.hand_over(permit);
+                        }
                     }
                     () = &mut deadline, if now.is_leaving => return Err(End::Stopped),
                     step = &mut step, if turns => break step?,
@@ -157,6 +196,46 @@ impl Session {
             }
             self.take(client, step)?;
         }
+    }
+
+    /// Before the broker hears of a filter it is remembered, so that it can be taken
+    /// back whatever happens.
+    async fn remember_wanted(&mut self) -> Result<(), End> {
+        let (mut door, out) = (self.door.clone(), self.door.out.clone());
+        let remember = async {
+            if self.remembered.next.is_some() {
+                self.remembered.settle().await?;
+            }
+            let all = self.remembered.filters.and(&self.wanted);
+            if all != self.remembered.filters {
+                let permit = out.reserve().await.map_err(|_| End::Stopped)?;
+                permit.send(self.remembering(all));
+                self.remembered.settle().await?;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            () = door.stopped() => Err(End::Stopped),
+            done = remember => done,
+        }
+    }
+
+    /// A batch without readings that makes these the remembered filters.
+    fn remembering(&mut self, filters: Filters) -> SourceMessage {
+        let (answer, receipt) = oneshot::channel();
+        let advance =
+            Advance { from: Arc::clone(&self.remembered.position), to: filters.position() };
+        self.remembered.next = Some((filters, receipt));
+        let batch = Batch {
+            source: self.door.name.clone(),
+            arrival: (self.door.clock)(),
+            readings: Vec::new(),
+            refused: Vec::new(),
+            advance: Some(advance),
+            receipt: None,
+        };
+        SourceMessage { batch, receipt: Some(answer) }
     }
 
     fn hand_over(&mut self, permit: tokio::sync::mpsc::Permit<'_, SourceMessage>) {
@@ -195,7 +274,8 @@ impl Session {
     /// last PUBACK.
     fn leave_if_done(&mut self, client: &Client) -> Result<(), End> {
         let now = &mut self.now;
-        if !now.is_leaving || !now.outstanding.is_empty() || now.has_said_goodbye {
+        let is_busy = !now.outstanding.is_empty() || self.remembered.next.is_some();
+        if !now.is_leaving || is_busy || now.has_said_goodbye {
             return Ok(());
         }
         now.has_said_goodbye = true;
@@ -211,8 +291,15 @@ impl Session {
                 if !client.subscribe(&self.settings) {
                     return Err(failed("no room for a subscription"));
                 }
+                for filter in self.remembered.filters.beyond(&self.wanted) {
+                    if !client.unsubscribe(filter) {
+                        return Err(failed("no room to let go of a filter"));
+                    }
+                    self.now.unsubscribing += 1;
+                }
             }
             Step::Subscribed(answers) => self.subscribed(&answers),
+            Step::Unsubscribed(refused) => self.unsubscribed(refused),
             Step::Message(message) if !self.now.is_leaving => {
                 let clock = &self.door.clock;
                 let arrival = *self.now.arrival.get_or_insert_with(|| clock());
@@ -242,6 +329,20 @@ impl Session {
         self.was_connected = true;
     }
 
+    /// A filter that the broker does not let go of is asked for again with the next
+    /// connection.
+    fn unsubscribed(&mut self, refused: Option<String>) {
+        if let Some(reason) = refused {
+            let what = format!("the broker does not let go of a filter: {reason}");
+            tracing::warn!(source = %self.door.name, "{what}");
+            return self.door.health.note_error(what);
+        }
+        if self.now.unsubscribing > 0 {
+            self.now.unsubscribing -= 1;
+            self.now.may_forget = self.now.unsubscribing == 0;
+        }
+    }
+
     /// Whether a filter is taken is said by the broker one by one.
     fn subscribed(&self, answers: &[Option<String>]) {
         let filters = self.settings.topics.iter().map(|topic| &topic.filter);
@@ -256,6 +357,24 @@ impl Session {
         tracing::warn!(source = %self.door.name, "{what}");
         self.door.health.note_error(what.clone());
         self.door.health.degraded(what, None);
+    }
+}
+
+impl Remembered {
+    /// Waits until the next filters are the remembered ones. Nothing is lost when this
+    /// is dropped.
+    async fn settle(&mut self) -> Result<(), End> {
+        let Some((_, receipt)) = &mut self.next else { return Ok(()) };
+        let outcome = receipt.await;
+        let Some((filters, _)) = self.next.take() else { return Ok(()) };
+        match outcome {
+            Ok(Outcome::Durable) => {}
+            Ok(Outcome::Full) => return Err(failed("the buffer is full")),
+            Err(_) => return Err(End::Stopped),
+        }
+        self.position = filters.position();
+        self.filters = filters;
+        Ok(())
     }
 }
 

@@ -89,6 +89,28 @@ impl Talk {
         }
     }
 
+    /// The filters of the next UNSUBSCRIBE, which is granted.
+    pub(super) fn unsubscribed(&mut self) -> Vec<String> {
+        let (kind, body) = self.read();
+        assert_eq!(kind, 10);
+        let is_v5 = self.level == 5;
+        // Behind the packet identifier, and on MQTT 5 no properties.
+        let mut rest = &body[if is_v5 { 3 } else { 2 }..];
+        let mut filters = Vec::new();
+        while let [high, low, after @ ..] = rest {
+            let (filter, after) = after.split_at(usize::from(u16::from_be_bytes([*high, *low])));
+            filters.push(String::from_utf8(filter.to_vec()).unwrap());
+            rest = after;
+        }
+        let mut answer = body[..2].to_vec();
+        if is_v5 {
+            answer.push(0);
+            answer.extend(filters.iter().map(|_| 0));
+        }
+        self.write(0xb0, answer);
+        filters
+    }
+
     /// The same for so many.
     pub(super) fn all_acknowledged(&mut self, count: usize) -> Vec<u16> {
         (0..count).map(|_| self.acknowledged().unwrap()).collect()

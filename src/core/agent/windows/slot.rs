@@ -32,6 +32,20 @@ pub(super) struct Slot {
 pub(super) struct Heard {
     pub(super) at: MonoTime,
     pub(super) is_idle: bool,
+    /// It is not configured any more: not waited for.
+    has_left: bool,
+}
+
+impl Heard {
+    fn now(at: MonoTime) -> Self {
+        Self { at, is_idle: false, has_left: false }
+    }
+
+    /// When it becomes idle; `None` when it is.
+    pub(super) fn idle_at(&self, idle_after: Span) -> Option<MonoTime> {
+        let at = if self.has_left { self.at } else { self.at + idle_after };
+        (!self.is_idle).then_some(at)
+    }
 }
 
 /// The gateway's clock as the readings it stamped show it.
@@ -65,7 +79,7 @@ impl Slot {
         };
         let named = spec.sources.iter().cloned();
         let all = settings.sources.keys().filter(|_| spec.sources.is_empty()).cloned();
-        let fresh = Heard { at: now.mono, is_idle: false };
+        let fresh = Heard::now(now.mono);
         let mut slot = Self {
             source: SourceId::new(&format!("window:{}", spec.name)),
             spec: Arc::clone(spec),
@@ -82,15 +96,19 @@ impl Slot {
             expected: VecDeque::new(),
             counts: Counts::default(),
         };
-        // One that goes on knows whom it waits for.
+        // One that goes on knows whom it waits for, in vain where that has left.
         for source in slot.heard.keys().filter(|_| is_new) {
             slot.operator.expect_source(source);
+        }
+        for source in slot.operator.waited_for() {
+            slot.heard.entry(source).or_insert(Heard { has_left: true, ..fresh });
         }
         slot
     }
 
     pub(super) fn takes(&mut self, source: &SourceId, series: &Arc<Series>) -> bool {
-        if !self.heard.contains_key(source) {
+        // Not by who is configured now: a replay must come to the same.
+        if !self.spec.sources.is_empty() && !self.spec.sources.contains(source) {
             return false;
         }
         let key = Arc::as_ptr(series) as usize;
@@ -106,6 +124,43 @@ impl Slot {
         is_match
     }
 
+    /// The sources are others from here on. One that is new is not waited for before
+    /// its first reading.
+    pub(super) fn change_sources(
+        &mut self,
+        sources: &BTreeMap<SourceId, SourceSettings>,
+        now: MonoTime,
+    ) {
+        for (source, heard) in &mut self.heard {
+            let is_back = heard.has_left && sources.contains_key(source);
+            heard.has_left = !sources.contains_key(source);
+            if is_back {
+                heard.at = now;
+            }
+        }
+        if self.spec.sources.is_empty() {
+            for source in sources.keys() {
+                self.heard.entry(source.clone()).or_insert(Heard::now(now));
+            }
+        }
+    }
+
+    /// A reading that moves watermarks came.
+    pub(super) fn hear(&mut self, source: &SourceId, now: MonoTime) {
+        match self.heard.get_mut(source) {
+            Some(heard) => (heard.at, heard.is_idle) = (now, false),
+            None => {
+                self.heard.insert(source.clone(), Heard::now(now));
+            }
+        }
+    }
+
+    /// Configured sources that are not waited for.
+    pub(super) fn idle_sources(&self) -> impl Iterator<Item = &SourceId> {
+        let idle = self.heard.iter().filter(|(_, heard)| heard.is_idle && !heard.has_left);
+        idle.map(|(source, _)| source)
+    }
+
     /// The newest of devices and of this gateway's clock.
     pub(super) fn watermark(&self) -> Option<EventTime> {
         let told = self.clock.map(|clock| clock.told);
@@ -115,8 +170,8 @@ impl Slot {
     }
 
     pub(super) fn next_deadline(&self) -> Option<MonoTime> {
-        let waiting = self.heard.values().filter(|heard| !heard.is_idle);
-        let idle = waiting.map(|heard| heard.at + self.spec.idle_after).min();
+        let idle =
+            self.heard.values().filter_map(|heard| heard.idle_at(self.spec.idle_after)).min();
         let flush =
             self.spec.idle_flush.filter(|_| !self.is_flushed && self.operator.pane_count() > 0);
         idle.into_iter().chain(flush.map(|after| self.last_heard + after)).min()

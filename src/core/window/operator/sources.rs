@@ -94,6 +94,10 @@ impl Sources {
         self.mux.update().raised
     }
 
+    pub(super) fn waited_for(&self) -> impl Iterator<Item = &SourceId> {
+        self.by_name.keys().filter(|source| self.idle.binary_search(source).is_err())
+    }
+
     pub(super) fn idle(&self) -> &[SourceId] {
         &self.idle
     }

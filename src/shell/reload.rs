@@ -1,0 +1,230 @@
+//! The configuration, read again while the agent runs.
+//!
+//! ```text
+//! read and check ─► what cannot change? ─► bind what is free ─► stop ─► bind the rest
+//!      │                    │                    │                          │
+//!      └────────────────────┴─── the old one ────┘            ─► tell the core ─► start
+//!                                stays whole
+//! ```
+//!
+//! - What is wrong is found before anything is touched: nothing is half applied.
+//!   Should an address be lost between its old and its new holder, the sources that
+//!   were stopped start again as they were.
+//! - A source that is the same in both files notices nothing. One that changes stops
+//!   like at the end of the agent, with receipts for what it has handed in, and then
+//!   starts anew; where only its stamps or its repeats change, not even that.
+//! - The journal, the uplinks, windows and outputs are not touched.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::roster::{Change, Positions};
+use super::run::Running;
+use crate::config::{Address, Config, Problems, Source, SourceKind};
+use crate::host::systemd;
+use crate::source::{self, Bound, SourceError};
+
+/// For a source to hand over what it holds: a commit, or a broker that says goodbye.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Sets the filter of the log.
+pub type LogSwitch = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// Where the configuration is, and what of it belongs to the process.
+pub struct Origin {
+    /// The file.
+    pub file: PathBuf,
+    /// Sets `gateway.log`.
+    pub log: LogSwitch,
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origin").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// How the sources of two configurations differ, by name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan {
+    added: BTreeSet<String>,
+    removed: BTreeSet<String>,
+    /// They must start anew.
+    changed: BTreeSet<String>,
+    /// They need not.
+    judged: BTreeSet<String>,
+}
+
+impl Plan {
+    fn between(old: &[Source], new: &[Source]) -> Self {
+        let mut plan = Self::default();
+        for source in new {
+            let name = source.name.clone();
+            match old.iter().find(|known| known.name == name) {
+                None => plan.added.insert(name),
+                Some(known) if known == source => false,
+                Some(known) if known.needs_restart(source) => plan.changed.insert(name),
+                Some(_) => plan.judged.insert(name),
+            };
+        }
+        let has_left = |known: &&Source| new.iter().all(|source| source.name != known.name);
+        plan.removed = old.iter().filter(has_left).map(|source| source.name.clone()).collect();
+        plan
+    }
+
+    fn stops(&self, name: &str) -> bool {
+        self.removed.contains(name) || self.changed.contains(name)
+    }
+
+    fn starts(&self, name: &str) -> bool {
+        self.added.contains(name) || self.changed.contains(name)
+    }
+}
+
+/// For people.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let changed: BTreeSet<&String> = self.changed.union(&self.judged).collect();
+        let parts = [
+            ("added", self.added.iter().collect()),
+            ("changed", changed),
+            ("removed", self.removed.iter().collect()),
+        ];
+        let mut is_first = true;
+        for (word, names) in parts.iter().filter(|(_, names)| !names.is_empty()) {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            let space = if is_first { "" } else { "; " };
+            write!(f, "{space}sources {word}: {}", names.join(", "))?;
+            is_first = false;
+        }
+        if is_first { f.write_str("no source has changed") } else { Ok(()) }
+    }
+}
+
+impl Running {
+    /// Reads the configuration again, and applies it or keeps the old one; says
+    /// which in the log and in the status. May be dropped half done where the agent
+    /// is stopped next.
+    pub async fn reload(&mut self, origin: &Origin) {
+        systemd::reloading();
+        let outcome = self.try_reload(origin).await;
+        self.board.reloaded(self.clock.now().wall, &outcome);
+        let file = origin.file.display();
+        match outcome {
+            Ok(detail) => tracing::info!(%file, "the configuration was read again: {detail}"),
+            Err(detail) => {
+                tracing::error!("the configuration is not taken over, the old one stays: {detail}");
+            }
+        }
+        systemd::ready();
+    }
+
+    async fn try_reload(&mut self, origin: &Origin) -> Result<String, String> {
+        let next = load(origin.file.clone()).await?;
+        let fixed = self.config.fixed_in(&next);
+        if !fixed.is_empty() {
+            let file = origin.file.display().to_string();
+            return Err(one_line(&Problems { file, list: fixed }));
+        }
+        let plan = Plan::between(&self.config.sources, &next.sources);
+        let told = self.apply(&plan, &next, &origin.file).await?;
+        if next.gateway.log != self.config.gateway.log {
+            // Checked with the file.
+            (origin.log)(&next.gateway.log)?;
+        }
+        self.config = next;
+        Ok(told)
+    }
+
+    async fn apply(&mut self, plan: &Plan, next: &Config, file: &Path) -> Result<String, String> {
+        let in_the_way = |error: SourceError| format!("{}: {error}", file.display());
+        let starting = |source: &&Source| plan.starts(&source.name);
+        let mut bound: Vec<(&Source, Bound)> = Vec::new();
+        let mut held: Vec<&Source> = Vec::new();
+        for source in next.sources.iter().filter(starting) {
+            match self.is_held_by_leaving(source, plan) {
+                true => held.push(source),
+                false => bound.push((source, source::bind(source).map_err(in_the_way)?)),
+            }
+        }
+        self.roster.stop(|name| plan.stops(name), STOP_WITHIN).await;
+        let rest: Result<Vec<_>, _> =
+            held.into_iter().map(|source| Ok((source, source::bind(source)?))).collect();
+        let rest = match rest.map_err(in_the_way) {
+            Ok(rest) => rest,
+            Err(reason) => {
+                drop(bound);
+                self.start_again(plan).await?;
+                return Err(reason);
+            }
+        };
+        let positions = self.tell_core(next).await?;
+        for (source, bound) in bound.into_iter().chain(rest) {
+            self.roster.start(source, bound, &positions);
+        }
+        self.sources_changed(&next.sources);
+        Ok(plan.to_string())
+    }
+
+    /// Whether a source that is going to stop listens where this one will.
+    fn is_held_by_leaving(&self, source: &Source, plan: &Plan) -> bool {
+        let Some(wanted) = address(source) else { return false };
+        let leaving = self.config.sources.iter().filter(|known| plan.stops(&known.name));
+        leaving.filter_map(address).any(|held| held == wanted)
+    }
+
+    /// As before: what was stopped in vain.
+    async fn start_again(&mut self, plan: &Plan) -> Result<(), String> {
+        let old = self.config.clone();
+        let positions = self.tell_core(&old).await?;
+        for source in old.sources.iter().filter(|source| plan.stops(&source.name)) {
+            match source::bind(source) {
+                Ok(bound) => self.roster.start(source, bound, &positions),
+                Err(error) => tracing::error!(%error, "the source cannot start again"),
+            }
+        }
+        self.sources_changed(&old.sources);
+        Ok(())
+    }
+
+    /// Where the sources are from there on.
+    async fn tell_core(&self, config: &Config) -> Result<Positions, String> {
+        let sources = config.agent_settings().sources;
+        let (positions, told) = oneshot::channel();
+        let change = Change { sources, positions };
+        let gone = || "the agent is coming to its end".to_owned();
+        self.changes.send(change).await.map_err(|_| gone())?;
+        told.await.map_err(|_| gone())
+    }
+
+    fn sources_changed(&mut self, sources: &[Source]) {
+        self.roster.open_doors();
+        self.sources = self.roster.addresses();
+        self.parsers.set(sources);
+    }
+}
+
+async fn load(file: PathBuf) -> Result<Config, String> {
+    // It may lie on a disk that is slow.
+    let loaded = tokio::task::spawn_blocking(move || Config::load(&file)).await;
+    match loaded {
+        Ok(loaded) => loaded.map_err(|problems| one_line(&problems)),
+        Err(error) => Err(format!("it could not be read: {error}")),
+    }
+}
+
+/// All problems as one line of the log.
+fn one_line(problems: &Problems) -> String {
+    problems.to_string().replace('\n', " | ")
+}
+
+fn address(source: &Source) -> Option<&Address> {
+    match &source.kind {
+        SourceKind::Listen { address, .. } => Some(address),
+        _ => None,
+    }
+}
