@@ -50,6 +50,26 @@ fn a_url_and_topics_are_enough() {
 }
 
 #[test]
+fn filters_are_remembered_and_so_there_is_a_bound_for_all_of_them() {
+    let of = |bytes: usize| {
+        // 50 bytes each with what parts them, and the rest in the last.
+        let filters: Vec<String> = (0..bytes / 50)
+            .map(|n| format!("{{ filter = \"{n:049}\", entity = \"e\", property = \"p\" }}"))
+            .collect();
+        let rest = "z".repeat(bytes % 50 - 1);
+        let rest = format!("{{ filter = \"{rest}\", entity = \"e\", property = \"p\" }}");
+        format!("{}, {rest}", filters.join(", "))
+    };
+    let fits = config(&format!("topics = [ {} ]", of(3_584)));
+    assert_eq!(mqtt(&fits).topics.len(), 72);
+    refused(
+        &format!("topics = [ {} ]", of(3_585)),
+        "10: source.topics: the filters have 3585 bytes together; use at most 3584: two sources, \
+         or wildcards",
+    );
+}
+
+#[test]
 fn what_is_printed_parses_to_the_same_configuration() {
     for lines in [
         TOPICS.to_owned(),
