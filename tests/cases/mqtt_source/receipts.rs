@@ -19,14 +19,15 @@ struct Reader {
     handle: SourceHandle,
 }
 
-fn reader() -> Reader {
+/// A reader whose filters are remembered: that comes before it connects.
+async fn reader() -> Reader {
     let peer = Peer::start();
     let text = format!(
         "[gateway]\nid = \"gw\"\ndata_dir = \"/d\"\n[[uplink]]\nurl = \"mqtt://b\"\n{}",
         source(peer.port(), VALUES)
     );
     let config = Config::parse(&text, "t.toml".as_ref()).unwrap();
-    let (out, inbox) = mpsc::channel(8);
+    let (out, mut inbox) = mpsc::channel(8);
     let (stop, seen) = watch::channel(false);
     let arrival = Arrival {
         ingest: IngestTime::from_unix_ns(0),
@@ -34,6 +35,9 @@ fn reader() -> Reader {
         half_round_trip: Span::ZERO,
     };
     let handle = source::spawn(&config.sources[0], out, Arc::new(move || arrival), seen).unwrap();
+    let (none, mut filters) = next(&mut inbox).await;
+    assert!(none.is_empty() && filters.batch.advance.is_some());
+    answer(&mut filters, Outcome::Durable);
     Reader { peer, inbox, stop, handle }
 }
 
@@ -53,7 +57,7 @@ fn answer(message: &mut SourceMessage, outcome: Outcome) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_acknowledged_before_its_receipt_and_all_in_order() {
-    let Reader { peer, mut inbox, stop, handle } = reader();
+    let Reader { peer, mut inbox, stop, handle } = reader().await;
     let mut talk = peer.accept(false);
     send(&mut talk, "plant/e/n", "1", 11);
     let (first, mut one) = next(&mut inbox).await;
@@ -73,7 +77,7 @@ async fn nothing_is_acknowledged_before_its_receipt_and_all_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_full_buffer_turned_away_is_asked_for_again() {
-    let Reader { peer, mut inbox, stop, handle } = reader();
+    let Reader { peer, mut inbox, stop, handle } = reader().await;
     let mut talk = peer.accept(false);
     send(&mut talk, "plant/e/n", "1", 11);
     let (_, mut turned_away) = next(&mut inbox).await;
@@ -98,7 +102,7 @@ async fn what_a_full_buffer_turned_away_is_asked_for_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acknowledgement_of_a_broken_connection_is_not_sent_on_the_next() {
-    let Reader { peer, mut inbox, stop, handle } = reader();
+    let Reader { peer, mut inbox, stop, handle } = reader().await;
     let mut talk = peer.accept(false);
     send(&mut talk, "plant/e/n", "1", 11);
     let (_, mut old) = next(&mut inbox).await;
