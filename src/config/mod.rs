@@ -292,8 +292,7 @@ impl Pointer {
         }
         let mut names = Vec::new();
         for part in text.strip_prefix('/')?.split('/') {
-            let plain = part.replace("~0", "").replace("~1", "");
-            if plain.contains('~') {
+            if part.split('~').skip(1).any(|after| !after.starts_with(['0', '1'])) {
                 return None;
             }
             names.push(part.replace("~1", "/").replace("~0", "~"));

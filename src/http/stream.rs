@@ -190,7 +190,7 @@ pub(super) async fn windows(State(api): State<Api>, RawQuery(query): RawQuery) -
 }
 
 /// Undoes the `%XX` of a query; what is none stays as it is.
-fn decoded(text: &str) -> String {
+pub fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

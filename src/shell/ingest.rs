@@ -85,9 +85,9 @@ pub fn router(doors: Doors) -> Router {
     Router::new().route("/api/v1/readings", post(readings)).with_state(doors)
 }
 
-/// Why nothing of a request is taken.
+/// Why nothing of a request is taken: the status, and for people what is wrong.
 #[derive(Debug)]
-struct Refused(StatusCode, String);
+pub struct Refused(pub StatusCode, pub String);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
@@ -168,8 +168,11 @@ fn answer(taken: Taken, error: Option<&str>) -> Answer {
     Answer { accepted, lines, refused, faults, error: error.map(str::to_owned) }
 }
 
-/// The values of the query. Names of sources need no escapes.
-fn asked(query: &str) -> Result<(Option<&str>, Option<Format>), Refused> {
+/// The source and the format that a query asks for. Names of sources need no escapes.
+///
+/// # Errors
+/// [`Refused`] names the parameter or the word that is not known.
+pub fn asked(query: &str) -> Result<(Option<&str>, Option<Format>), Refused> {
     let wrong = |what: String| Refused(StatusCode::BAD_REQUEST, what);
     let (mut source, mut format) = (None, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {

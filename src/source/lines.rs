@@ -28,8 +28,33 @@ pub enum Line<'a> {
     },
 }
 
-/// Splits a stream into lines. They end with LF or CRLF; the last one may end
-/// with the stream. A byte order mark at the start of the stream is dropped.
+/// What is known of a line that is too long and has not ended yet.
+#[derive(Debug, Default)]
+struct Skipped {
+    /// Its beginning.
+    head: Vec<u8>,
+    /// How many bytes it had so far,
+    length: u64,
+    /// and LFs among them: it may be a point with texts.
+    feeds: u64,
+}
+
+impl Skipped {
+    fn add(&mut self, bytes: &[u8]) {
+        let missing = HEAD_BYTES.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+        self.length += bytes.len() as u64;
+        self.feeds += feeds(bytes);
+    }
+}
+
+fn feeds(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// Splits a stream into lines, the same ones whatever the pieces in which it comes.
+/// They end with LF or CRLF; the last one may end with the stream. A byte order mark
+/// at the start of the stream is dropped.
 #[derive(Debug)]
 pub struct LineSplitter {
     buffer: Vec<u8>,
@@ -42,7 +67,7 @@ pub struct LineSplitter {
     number: u64,
     /// Bytes of lines taken and of beginnings skipped.
     taken: u64,
-    skipping: Option<(Vec<u8>, u64)>,
+    skipping: Option<Skipped>,
     /// Where the bytes are points of the line protocol.
     points: Option<PointScan>,
     is_ended: bool,
@@ -153,7 +178,8 @@ impl LineSplitter {
             }
         };
         let number = self.number + 1;
-        let within = memchr::memchr_iter(b'\n', &pending[..length]).count() as u64;
+        let skipping = self.skipping.take();
+        let within = feeds(&pending[..length]) + skipping.as_ref().map_or(0, |line| line.feeds);
         self.searched = 0;
         let from = self.start;
         self.start += taken;
@@ -161,10 +187,9 @@ impl LineSplitter {
         self.number = number + within;
         let mut bytes = &self.buffer[from..from + length];
         bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        if let Some((mut head, skipped)) = self.skipping.take() {
-            // The CR of a CRLF may have been skipped already: it counts then.
-            grow(&mut head, bytes);
-            let length = skipped + bytes.len() as u64;
+        if let Some(mut line) = skipping {
+            line.add(bytes);
+            let Skipped { head, length, .. } = line;
             return Some((number, Line::TooLong { head, length }));
         }
         if number == 1 {
@@ -186,11 +211,15 @@ impl LineSplitter {
             let found = memchr::memchr(b'\n', &pending[self.searched..]);
             return found.map(|at| at + self.searched);
         };
-        let is_too_long = pending.len() > self.line_max + BOM.len() + 1;
-        let end = match scan.look(pending) {
+        // No further than a point may reach, or the pieces in which it comes would
+        // decide where it ends.
+        let reach = line_reach(self.line_max);
+        let (near, far) = pending.split_at(pending.len().min(reach));
+        let end = match scan.look(near) {
             PointEnd::At(at) | PointEnd::Broken(at) => Some(at),
-            PointEnd::Unknown if self.is_ended || self.gives_up_text || is_too_long => {
-                scan.give_up(pending)
+            PointEnd::Unknown if self.is_ended || self.gives_up_text || near.len() == reach => {
+                let first = scan.give_up(near);
+                first.or_else(|| memchr::memchr(b'\n', far).map(|at| near.len() + at))
             }
             PointEnd::Unknown => None,
         };
@@ -200,33 +229,25 @@ impl LineSplitter {
 
     /// Drops the bytes of an unfinished line that can only become too long.
     fn skip_if_too_long(&mut self) {
-        let pending = &self.buffer[self.start..self.end];
-        // Room for a BOM and a CR, which do not count.
-        let is_too_long = pending.len() > self.line_max + BOM.len() + 1;
-        match &mut self.skipping {
-            Some((head, skipped)) => {
-                grow(head, pending);
-                *skipped += pending.len() as u64;
-            }
-            None if is_too_long => {
-                let bytes = match self.number {
-                    0 => pending.strip_prefix(BOM).unwrap_or(pending),
-                    _ => pending,
-                };
-                let head = bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
-                self.skipping = Some((head, bytes.len() as u64));
-            }
-            None => return,
+        let mut pending = &self.buffer[self.start..self.end];
+        if self.skipping.is_none() && pending.len() < line_reach(self.line_max) {
+            return;
         }
+        // It may be half of the line's end.
+        pending = pending.strip_suffix(b"\r").unwrap_or(pending);
         self.taken += pending.len() as u64;
-        (self.start, self.end, self.searched) = (0, 0, 0);
+        self.start += pending.len();
+        self.searched = 0;
+        let is_first = self.skipping.is_none() && self.number == 0;
+        let without_bom = pending.strip_prefix(BOM).filter(|_| is_first);
+        self.skipping.get_or_insert_default().add(without_bom.unwrap_or(pending));
     }
 }
 
-/// Completes the kept beginning of a line.
-fn grow(head: &mut Vec<u8>, bytes: &[u8]) {
-    let missing = HEAD_BYTES.saturating_sub(head.len());
-    head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+/// Bytes after which a line can only be too long: there is room for a BOM and a CR,
+/// which do not count.
+const fn line_reach(line_max: usize) -> usize {
+    line_max + BOM.len() + 2
 }
 
 #[cfg(test)]
@@ -235,7 +256,10 @@ mod tests {
 
     /// Every line of a stream that comes in pieces of `step` bytes.
     fn lines(stream: &[u8], line_max: usize, step: usize) -> Vec<(u64, String)> {
-        let mut splitter = LineSplitter::new(line_max);
+        split(LineSplitter::new(line_max), stream, step)
+    }
+
+    fn split(mut splitter: LineSplitter, stream: &[u8], step: usize) -> Vec<(u64, String)> {
         let mut found = Vec::new();
         let mut drain = |splitter: &mut LineSplitter| {
             while let Some((number, line)) = splitter.next_line() {
@@ -273,6 +297,21 @@ mod tests {
         ];
         for step in 1..=stream.len() {
             assert_eq!(lines(stream, 8, step), expected, "pieces of {step} bytes");
+        }
+    }
+
+    #[test]
+    fn how_far_a_text_reaches_is_no_matter_of_pieces() {
+        let stream = b"m s=\"12345678\n90\" 1\nm s=\"1\n2\",t=1,u=2,v=3 1\nn v=1\r\n";
+        let expected = [
+            (1, "too long: 13, m s=\"12345678".to_owned()),
+            (2, "90\" 1".to_owned()),
+            (3, "too long: 23, m s=\"1\n2\",t=1,u=2,v=3 1".to_owned()),
+            (5, "n v=1".to_owned()),
+        ];
+        for step in 1..=stream.len() {
+            let points = split(LineSplitter::points(10), stream, step);
+            assert_eq!(points, expected, "pieces of {step} bytes");
         }
     }
 

@@ -35,6 +35,8 @@ mod error;
 mod facts;
 mod fetch;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod inspect;
 mod kept;
 mod ledger;

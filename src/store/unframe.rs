@@ -18,6 +18,8 @@ use crate::core::time::{EventTime, IngestTime, MaxError, Uptime};
 
 /// No frame is longer before lz4: a longest line, its names, and room.
 const BODY_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
+/// No byte of lz4 stands for more than 255: what says so is not given the memory.
+const EXPANSION_MAX: usize = 256;
 
 /// Finds the name of a number that the cache does not know yet.
 pub(super) type LoadName<'a> = &'a mut dyn FnMut(u32) -> Option<Name>;
@@ -42,7 +44,7 @@ pub(super) fn read(
 fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     let (length, packed) = packed.split_at_checked(4)?;
     let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
-    if length > BODY_BYTES_MAX {
+    if length > BODY_BYTES_MAX.min(EXPANSION_MAX * packed.len()) {
         return None;
     }
     let mut body = vec![0; length];

@@ -31,7 +31,7 @@ pub struct Request {
 
 /// How frames are wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub enum Framing {
     /// With the header of Modbus TCP and this transaction id.
     Tcp(u16),
     /// With the unit and a checksum.
@@ -77,7 +77,7 @@ impl fmt::Display for Exception {
 
 /// What a device answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum Answer {
     /// The bytes of the registers as they came, or the packed bits.
     Data(Vec<u8>),
     /// It cannot.
@@ -101,7 +101,7 @@ impl Request {
     }
 
     /// The request as it goes out.
-    pub(super) fn encode(self, framing: Framing) -> Vec<u8> {
+    pub fn encode(self, framing: Framing) -> Vec<u8> {
         let [address_high, address_low] = self.address.to_be_bytes();
         let [count_high, count_low] = self.count.to_be_bytes();
         let pdu = [self.unit, self.function(), address_high, address_low, count_high, count_low];
@@ -141,11 +141,11 @@ impl Request {
 
 /// What came is no Modbus, and where the next frame begins cannot be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NotModbus(pub(super) &'static str);
+pub struct NotModbus(pub &'static str);
 
 /// Looks for the answer to one request.
 #[derive(Debug)]
-pub(super) struct Finder {
+pub struct Finder {
     request: Request,
     framing: Framing,
     bytes: Vec<u8>,
@@ -154,12 +154,13 @@ pub(super) struct Finder {
 }
 
 impl Finder {
-    pub(super) fn new(request: Request, framing: Framing) -> Self {
+    /// For the answer to this request, wrapped in this way.
+    pub fn new(request: Request, framing: Framing) -> Self {
         Self { request, framing, bytes: Vec::with_capacity(FRAME_MAX), strangers: 0 }
     }
 
     /// Whether anything came that was not the answer.
-    pub(super) fn has_seen_strangers(&self) -> bool {
+    pub fn has_seen_strangers(&self) -> bool {
         self.strangers > 0 || !self.bytes.is_empty()
     }
 
@@ -168,7 +169,7 @@ impl Finder {
     ///
     /// # Errors
     /// Over TCP, when a header cannot be one: the stream is lost.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Option<Answer>, NotModbus> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Answer>, NotModbus> {
         self.bytes.extend_from_slice(bytes);
         match self.framing {
             Framing::Tcp(id) => self.find_tcp(id),

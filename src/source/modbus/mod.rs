@@ -20,7 +20,7 @@ mod serial;
 mod told;
 
 pub use codec::{Decoded, decode};
-pub use frame::{Exception, Request};
+pub use frame::{Answer, Exception, Finder, Framing, NotModbus, Request};
 pub use link::{Fault, Link};
 pub use plan::{Block, plan};
 pub use schedule::Schedule;

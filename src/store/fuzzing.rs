@@ -1,0 +1,70 @@
+//! A door for tests that bring bytes of their own making: what lies behind the
+//! checksum of a stored value. Bytes from a damaged disk hardly ever get past it,
+//! so nothing but this would try the decoders behind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::clocks::StoredLedger;
+use super::dictionary::{Name, NameCache, NameWriter};
+use super::frame::FrameWriter;
+use super::meta::{StoredClock, StoredState, StoredWays};
+use super::{envelope, segment, unframe};
+use crate::core::id::{Offset, SourceId};
+use crate::core::reading::{Entry, Series};
+
+/// The entries of a frame with this body, the first byte being its codec, and the
+/// offset of the first. Names are made up.
+pub fn frame(bytes: &[u8]) -> Option<(Offset, Vec<Entry>)> {
+    let (codec, body) = bytes.split_first()?;
+    let mut sealed = Vec::new();
+    envelope::wrap(*codec, body, &mut sealed);
+    unframe::read(&sealed, &mut NameCache::default(), &mut |id| Some(made_up(id))).ok()
+}
+
+/// Writes entries as one frame: its codec and body, for [`frame`], and the same
+/// entries as they come back, with their own names.
+pub fn reframed(first: Offset, entries: &[Entry]) -> Option<(Vec<u8>, (Offset, Vec<Entry>))> {
+    let mut names = NameWriter::default();
+    let sealed = FrameWriter::default().write(first, entries, &mut names);
+    let names: BTreeMap<u32, Name> = names.take_added().into_iter().collect();
+    let mut load = |id| names.get(&id).cloned();
+    let read = unframe::read(&sealed, &mut NameCache::default(), &mut load).ok()?;
+    let (codec, body) = envelope::unwrap(&sealed).ok()?;
+    Some(([&[codec], body].concat(), read))
+}
+
+/// Even numbers are sources, odd ones series.
+fn made_up(id: u32) -> Name {
+    match id % 2 {
+        0 => Name::Source(SourceId::new(&format!("s{id}"))),
+        _ => Name::Series(Arc::new(Series {
+            entity: format!("e{id}").into(),
+            property: "p".into(),
+            unit: (id % 4 == 1).then(|| "u".into()),
+        })),
+    }
+}
+
+/// A state of the store with this body, as it is written again; `None` when it is
+/// none.
+pub fn state(body: &[u8]) -> Option<Vec<u8>> {
+    let mut sealed = Vec::new();
+    envelope::wrap(0, body, &mut sealed);
+    let (stored, clock, ways) =
+        envelope::unpack_grown::<StoredState, StoredClock, StoredWays>(&sealed).ok()?;
+    let mut state = stored.into_state();
+    StoredClock::complete(clock, &mut state);
+    StoredWays::complete(ways, &mut state.meta);
+    let packed = segment::pack_state(&state).ok()?;
+    envelope::unwrap(&packed).ok().map(|(_, body)| body.to_vec())
+}
+
+/// A ledger of the clock with this body, as it is written again.
+pub fn ledger(body: &[u8]) -> Option<Vec<u8>> {
+    let mut sealed = Vec::new();
+    envelope::wrap(0, body, &mut sealed);
+    let ledger = envelope::unpack::<StoredLedger>(&sealed).ok()?.into_ledger();
+    let packed = segment::pack_ledger(&ledger).ok()?;
+    envelope::unwrap(&packed).ok().map(|(_, body)| body.to_vec())
+}
