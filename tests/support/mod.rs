@@ -10,6 +10,7 @@ pub(crate) mod modbus;
 pub(crate) mod mount;
 pub(crate) mod packet;
 pub(crate) mod process;
+pub(crate) mod pty;
 pub(crate) mod script;
 pub(crate) mod shim;
 pub(crate) mod subscriber;
