@@ -11,6 +11,7 @@ use tidegate::core::limits::LISTEN_CONNECTIONS_MAX;
 use tidegate::core::reading::{Arrival, Reading, Value};
 use tidegate::core::seam::Outcome;
 use tidegate::core::time::{IngestTime, Span, Uptime};
+use tidegate::source::parse::Parser;
 use tidegate::source::parse::json::JsonParser;
 use tidegate::source::simulate::Plc;
 use tidegate::source::{SourceHandle, SourceMessage, spawn, spawn_reader};
@@ -358,6 +359,43 @@ fn value_of(line: &str) -> Option<Value> {
     parser().parse(line, &mut readings).ok()?;
     assert_eq!(readings.len(), 1);
     readings.pop().map(|reading| reading.value)
+}
+
+/// What a source of an example says of a line that the example quotes.
+fn example(file: &str, source: &str, line: &str) -> Vec<Reading> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(file);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(&format!("# {line}")), "{file} quotes another line");
+    let config = Config::parse(&text, &path).unwrap();
+    let source = config.sources.iter().find(|one| one.name == source).unwrap();
+    let mut readings = Vec::new();
+    Parser::new(source, source.format).parse(line, &mut readings).unwrap();
+    readings
+}
+
+#[test]
+fn the_examples_understand_the_lines_that_they_quote() {
+    let shown = |readings: Vec<Reading>| -> Vec<String> {
+        let shown = |reading: Reading| {
+            let unit = reading.series.unit.as_deref().unwrap_or_default().to_owned();
+            let (series, value) = (&reading.series, &reading.value);
+            format!("{} {} {value:?} {unit} {:?}", series.entity, series.property, reading.quality)
+        };
+        readings.into_iter().map(shown).collect()
+    };
+    let line = "cpu,host=press-pc,cpu=cpu0 usage_user=12.5";
+    for source in ["telegraf", "telegraf-http"] {
+        let readings = example("telegraf.toml", source, line);
+        assert_eq!(shown(readings), ["press-pc/cpu usage_user F64(12.5)  Good"]);
+    }
+    let line = r#"{"station":"weir-2","at":"2026-11-30 01:02:03","level_m":1.52,"flow":0.31,"state":"OK"}"#;
+    let readings = example("logger.toml", "weirs", line);
+    let time = readings[0].device_time.unwrap();
+    assert_eq!((time.at.unix_ns(), time.utc_offset_s), (1_796_000_523_000_000_000, None));
+    assert_eq!(
+        shown(readings),
+        ["weir-2 level_m F64(1.52) m Good", "weir-2 flow_m3s F64(0.31) m3/s Good"]
+    );
 }
 
 proptest! {

@@ -139,12 +139,22 @@ fn every_file_of_the_folder_is_good() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let names = files.map(|path| {
-        Config::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+        let config = Config::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(parse(&config.print()), config, "{}", path.display());
         path.file_name().unwrap().to_string_lossy().into_owned()
     });
     let names: BTreeSet<String> = names.collect();
-    let expected = ["minimal.toml", "modbus.toml", "mqtt.toml", "tidegate.toml", "windows.toml"]
-        .map(str::to_owned);
+    let expected = [
+        "logger.toml",
+        "minimal.toml",
+        "mixed.toml",
+        "modbus.toml",
+        "mqtt.toml",
+        "telegraf.toml",
+        "tidegate.toml",
+        "windows.toml",
+    ];
+    let expected = expected.map(str::to_owned);
     assert_eq!(names, BTreeSet::from(expected));
 }
 

@@ -9,6 +9,7 @@ use super::clocks::StoredLedger;
 use super::dictionary::{Name, NameCache, NameWriter};
 use super::frame::FrameWriter;
 use super::meta::{StoredClock, StoredState, StoredWays};
+use super::totals::StoredTotals;
 use super::{envelope, segment, unframe};
 use crate::core::id::{Offset, SourceId};
 use crate::core::reading::{Entry, Series};
@@ -51,8 +52,8 @@ fn made_up(id: u32) -> Name {
 pub fn state(body: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = Vec::new();
     envelope::wrap(0, body, &mut sealed);
-    let (stored, clock, ways) =
-        envelope::unpack_grown::<StoredState, StoredClock, StoredWays>(&sealed).ok()?;
+    let unpacked = envelope::unpack_grown::<StoredState, _, _, ()>(&sealed);
+    let (stored, clock, ways, _) = unpacked.ok()?;
     let mut state = stored.into_state();
     StoredClock::complete(clock, &mut state);
     StoredWays::complete(ways, &mut state.meta);
@@ -67,4 +68,13 @@ pub fn ledger(body: &[u8]) -> Option<Vec<u8>> {
     let ledger = envelope::unpack::<StoredLedger>(&sealed).ok()?.into_ledger();
     let packed = segment::pack_ledger(&ledger).ok()?;
     envelope::unwrap(&packed).ok().map(|(_, body)| body.to_vec())
+}
+
+/// Saved totals with this body, as they are written again; nothing for none.
+pub fn totals(body: &[u8]) -> Option<Vec<u8>> {
+    let mut sealed = Vec::new();
+    envelope::wrap(0, body, &mut sealed);
+    let totals = envelope::unpack::<StoredTotals>(&sealed).ok()?.into_saved();
+    let packed = segment::pack_totals(&totals).ok()?;
+    Some(envelope::unwrap(&packed).map_or_else(|_| Vec::new(), |(_, body)| body.to_vec()))
 }
