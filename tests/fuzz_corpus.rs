@@ -86,7 +86,7 @@ decoders! {
     times: 20_000,
     json_pointers: 20_000,
     topics: 20_000,
-    config: 2_000,
+    config: 1_000,
     http_query: 20_000,
     modbus_tcp: 20_000,
     modbus_rtu: 20_000,

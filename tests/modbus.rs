@@ -1,4 +1,4 @@
-//! Modbus devices against scripted peers, to the byte.
+//! Modbus devices against scripted peers, to the byte; MB-01 to MB-10 of the field cases.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -15,3 +15,5 @@ mod reading;
 mod rig;
 #[path = "modbus/serial.rs"]
 mod serial;
+#[path = "modbus/values.rs"]
+mod values;

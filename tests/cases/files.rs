@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use crate::agent::{Plant, numbers};
 use crate::support::script::Script;
 
-const COUNT: u64 = 80_000;
-const ROUND: u64 = 10_000;
+const COUNT: u64 = 300_000;
+/// Ten of them, each with a kill.
+const ROUND: u64 = 30_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn o_10_a_file_read_under_sigkill_is_delivered_once() {

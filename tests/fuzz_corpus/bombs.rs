@@ -186,9 +186,9 @@ fn a_configuration_of_brackets_is_refused() {
     let problems = Config::parse(&bomb, Path::new("t.toml")).unwrap_err();
     assert_eq!(problems.list[0].line, Some(1));
     let (problems, taken) = memory::peak(|| {
-        let keys: String = (0..10_000).map(|key| format!("k{key} = 1\n")).collect();
+        let keys: String = (0..2_000).map(|key| format!("k{key} = 1\n")).collect();
         Config::parse(&keys, Path::new("t.toml")).unwrap_err()
     });
-    assert!(problems.list.len() > 10_000, "each key by its name");
+    assert!(problems.list.len() > 2_000, "each key by its name");
     assert!(taken < 64 * MIB, "{taken} bytes");
 }

@@ -20,7 +20,7 @@ const STRANGE: &str = "unit 1 does not answer within 400ms (something else came:
                        the kind of line)";
 
 #[tokio::test]
-async fn a_register_that_the_device_does_not_have_costs_itself_alone() {
+async fn mb_04_a_register_that_the_device_does_not_have_costs_itself_alone() {
     let device = device(|asked| {
         let has_it = (asked.address..asked.address + asked.count).contains(&5);
         if has_it { asked.exception(2) } else { asked.good(|at| 1_000 + at) }
@@ -49,7 +49,7 @@ async fn a_register_that_the_device_does_not_have_costs_itself_alone() {
 }
 
 #[tokio::test]
-async fn units_behind_a_gateway_fare_each_on_their_own() {
+async fn mb_04_units_behind_a_gateway_fare_each_on_their_own() {
     let device = device(|asked| match asked.unit {
         1 => asked.good(|at| at),
         3 => Vec::new(),
@@ -104,7 +104,7 @@ async fn after_fault(fault: fn(u16) -> Vec<Act>, why: &str) {
 }
 
 #[tokio::test]
-async fn broken_frames_give_no_value_and_the_next_ones_are_good() {
+async fn mb_10_broken_frames_give_no_value_and_the_next_ones_are_good() {
     let half = |id| vec![Act::Send(tcp(id, 1, &[3, 2, 0, 9])[..9].to_vec())];
     after_fault(half, STRANGE).await;
     let long = |_| vec![Act::Send(vec![0, 1, 0, 0, 0xFF, 0xFF, 1])];
@@ -120,7 +120,7 @@ async fn broken_frames_give_no_value_and_the_next_ones_are_good() {
 }
 
 #[tokio::test]
-async fn answers_of_others_are_nobodys() {
+async fn mb_08_answers_of_others_are_nobodys() {
     let wrong_unit = |id| vec![Act::Send(tcp(id, 2, &[3, 2, 0, 9]))];
     after_fault(wrong_unit, STRANGE).await;
     let wrong_id = |id: u16| vec![Act::Send(tcp(id.wrapping_sub(1), 1, &[3, 2, 0, 9]))];

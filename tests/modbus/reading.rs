@@ -63,7 +63,7 @@ async fn every_type_in_every_order_in_one_request() {
 }
 
 #[tokio::test]
-async fn a_long_row_is_never_torn() {
+async fn mb_06_a_long_row_is_never_torn() {
     let requests = AtomicU16::new(0);
     // Every word of an answer is the number of its request.
     let device = device(move |asked| {
@@ -96,7 +96,7 @@ async fn a_long_row_is_never_torn() {
 }
 
 #[tokio::test]
-async fn rtu_over_tcp_is_the_bytes_of_the_standard() {
+async fn mb_08_rtu_over_tcp_is_the_bytes_of_the_standard() {
     let device = rtu_device(|asked| {
         let answer = vec![0x01, 0x03, 0x04, 0x42, 0xF6, 0xE9, 0x79, 0x80, 0x0B];
         let mut broken = answer.clone();
@@ -120,7 +120,7 @@ async fn rtu_over_tcp_is_the_bytes_of_the_standard() {
 }
 
 #[tokio::test]
-async fn bits_and_all_unit_ids() {
+async fn mb_08_bits_and_all_unit_ids() {
     for unit in [0, 255] {
         let device = device(|asked| {
             let pdu = [asked.function, 1, 0b0000_0101];
@@ -149,7 +149,7 @@ async fn bits_and_all_unit_ids() {
 }
 
 #[tokio::test]
-async fn ninety_devices_keep_their_schedule_beside_ten_dead_ones() {
+async fn mb_09_ninety_devices_keep_their_schedule_beside_ten_dead_ones() {
     let alive = device(|asked| asked.good(|at| 1_000 + at)).await;
     // Takes connections and says nothing: whoever waited for it would wait longer
     // than this test.

@@ -40,7 +40,8 @@ impl Asked {
     /// The PDU that says these registers.
     pub(crate) fn words(&self, word: impl Fn(u16) -> u16) -> Vec<u8> {
         let mut pdu = vec![self.function, 2 * self.count as u8];
-        pdu.extend((self.address..self.address + self.count).flat_map(|at| word(at).to_be_bytes()));
+        let places = (0..self.count).map(|at| self.address.wrapping_add(at));
+        pdu.extend(places.flat_map(|at| word(at).to_be_bytes()));
         pdu
     }
 
