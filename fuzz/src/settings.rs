@@ -21,12 +21,12 @@ pub fn topics(bytes: &[u8]) {
     let mut next = || parts.next().unwrap_or_default();
     let (filter, topic, template) = (next(), next(), next());
     let mut captured = Vec::new();
-    if let Ok(filter) = Filter::parse(filter) {
-        if let Some(captures) = filter.captures(topic) {
-            assert_eq!(captures.len(), filter.wildcards());
-            assert_filled(filter.as_str(), &captures, topic);
-            captured = captures;
-        }
+    if let Ok(filter) = Filter::parse(filter)
+        && let Some(captures) = filter.captures(topic)
+    {
+        assert_eq!(captures.len(), filter.wildcards());
+        assert_filled(filter.as_str(), &captures, topic);
+        captured = captures;
     }
     if let Ok(name) = NameTemplate::parse(template, captured.len()) {
         let longest: usize = captured.iter().map(|capture| capture.len()).sum();

@@ -23,16 +23,13 @@ pub fn frame(bytes: &[u8]) -> Option<(Offset, Vec<Entry>)> {
     unframe::read(&sealed, &mut NameCache::default(), &mut |id| Some(made_up(id))).ok()
 }
 
-/// Writes entries as one frame: its codec and body, for [`frame`], and the same
-/// entries as they come back, with their own names.
-pub fn reframed(first: Offset, entries: &[Entry]) -> Option<(Vec<u8>, (Offset, Vec<Entry>))> {
+/// What comes back of entries that are written as one frame.
+pub fn reframed(first: Offset, entries: &[Entry]) -> Option<(Offset, Vec<Entry>)> {
     let mut names = NameWriter::default();
     let sealed = FrameWriter::default().write(first, entries, &mut names);
     let names: BTreeMap<u32, Name> = names.take_added().into_iter().collect();
     let mut load = |id| names.get(&id).cloned();
-    let read = unframe::read(&sealed, &mut NameCache::default(), &mut load).ok()?;
-    let (codec, body) = envelope::unwrap(&sealed).ok()?;
-    Some(([&[codec], body].concat(), read))
+    unframe::read(&sealed, &mut NameCache::default(), &mut load).ok()
 }
 
 /// Even numbers are sources, odd ones series.
