@@ -3,7 +3,7 @@
 //!
 //! Needs Mosquitto and a Python that has pymodbus: that of `TIDEGATE_PYTHON`, or
 //! `python3`. With `TIDEGATE_REQUIRE_PYMODBUS` a missing one is a failure.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

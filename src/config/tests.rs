@@ -144,18 +144,8 @@ fn every_file_of_the_folder_is_good() {
         path.file_name().unwrap().to_string_lossy().into_owned()
     });
     let names: BTreeSet<String> = names.collect();
-    let expected = [
-        "logger.toml",
-        "minimal.toml",
-        "mixed.toml",
-        "modbus.toml",
-        "mqtt.toml",
-        "telegraf.toml",
-        "tidegate.toml",
-        "windows.toml",
-    ];
-    let expected = expected.map(str::to_owned);
-    assert_eq!(names, BTreeSet::from(expected));
+    let expected = "logger minimal mixed modbus mqtt telegraf tidegate windows";
+    assert!(names.iter().map(|name| name.trim_end_matches(".toml")).eq(expected.split(' ')));
 }
 
 #[test]
