@@ -1,6 +1,6 @@
-//! Journals as formats 1 and 2 wrote them: `tests/data/journal-v1.lz4` and
-//! `journal-v2.lz4` hold their files (postcard of names and contents, lz4 around
-//! them), each written by the last build of its format. Segment 1 is sealed, with 20
+//! Journals as formats 1, 2 and 3 wrote them: `tests/data/journal-v1.lz4`, `-v2` and
+//! `-v3` hold their files (postcard of names and contents, lz4 around them), each
+//! written by the last build of its format. Segment 1 is sealed, with 20
 //! readings and a gap record; segment 2 was active, with 10, when the process was
 //! killed.
 
@@ -11,9 +11,12 @@ use super::envelope::SCHEMA;
 use super::store_tests::{EPOCH, commit, fetch, open, options, reading};
 use super::{Store, inspect};
 use crate::core::clock::{Boot, ClockSource, ClockState};
-use crate::core::id::{BootId, Offset, Seq, SourceId};
+use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, GapReason, GapRecord};
-use crate::core::seam::{ClockLedger, Commit, Fetch, Meta, SeqSet, SourceMeta};
+use crate::core::renumber::{Renumbering, Renumberings};
+use crate::core::seam::{
+    ClockLedger, Commit, Fetch, Meta, Position, SeqSet, SourceMeta, UplinkMeta,
+};
 use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 
 fn unpack_journal(format: u8, dir: &Path) {
@@ -114,6 +117,30 @@ fn meta_2() -> Meta {
     }
 }
 
+/// What format 3 knew besides: a second uplink, positions, renumberings.
+fn meta_3() -> Meta {
+    let plc = SourceId::new("plc");
+    let set = SeqSet { through: Seq(2), ranges: Vec::new() };
+    let backup = UplinkMeta {
+        frontier: Offset(2),
+        done: vec![(Offset(3), Offset(4))],
+        handed: [((plc.clone(), EPOCH), set)].into(),
+    };
+    let position = Position { at: Arc::from(&b"line 30"[..]), tail: Seq(30) };
+    let renumbering = Renumbering {
+        from: Epoch { number: EPOCH.number - 1, nonce: 9 },
+        to: EPOCH,
+        bases: [(plc.clone(), Seq(2))].into(),
+        until: Offset(5),
+    };
+    Meta {
+        positions: [(plc, position)].into(),
+        uplinks: [("backup".into(), backup)].into(),
+        renumberings: Renumberings(vec![renumbering]),
+        ..meta_2()
+    }
+}
+
 fn all_of(store: &mut Store) -> Vec<(Offset, Entry)> {
     let mut entries = store.fetch(&fetch(0));
     assert_eq!(entries.damaged, []);
@@ -125,7 +152,7 @@ fn all_of(store: &mut Store) -> Vec<(Offset, Entry)> {
 
 #[test]
 fn a_journal_of_an_older_format_is_read_and_goes_on() {
-    for (format, meta) in [(1, meta()), (2, meta_2())] {
+    for (format, meta) in [(1, meta()), (2, meta_2()), (3, meta_3())] {
         let dir = tempfile::tempdir().unwrap();
         unpack_journal(format, dir.path());
         let (mut store, recovered) = open(dir.path());
@@ -152,7 +179,7 @@ fn a_journal_of_an_older_format_is_read_and_goes_on() {
 
 #[test]
 fn offline_tools_read_older_formats() {
-    for format in [1, 2] {
+    for format in [1, 2, 3] {
         let dir = tempfile::tempdir().unwrap();
         unpack_journal(format, dir.path());
         let stats = inspect::stats(dir.path()).unwrap();
@@ -168,7 +195,7 @@ fn offline_tools_read_older_formats() {
 #[test]
 fn with_its_newest_segment_lost_the_head_and_the_seal_are_read() {
     for (format, sealed, is_head_there) in
-        [(1, 21, true), (1, 21, false), (2, 9, true), (2, 9, false)]
+        [(1, 21, true), (1, 21, false), (2, 9, true), (2, 9, false), (3, 9, true), (3, 9, false)]
     {
         let dir = tempfile::tempdir().unwrap();
         unpack_journal(format, dir.path());

@@ -60,7 +60,7 @@ async fn a_journal_of_a_newer_version_is_refused_and_stays_as_it_is() {
             let words: Vec<&str> = command.split(' ').collect();
             let said = plant.say(&words, code);
             let expected = format!(
-                "{}: written in format {NEWER} by a newer version of Tidegate; this one reads up to 3. \
+                "{}: written in format {NEWER} by a newer version of Tidegate; this one reads up to 4. \
                  Nothing was changed. Install the newer version again, or give this one a data_dir \
                  of its own",
                 path.display()
