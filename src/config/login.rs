@@ -45,7 +45,14 @@ pub(super) fn read(section: &Section<'_>, url: Option<&MqttUrl>) -> Login {
     let is_plain = url.is_some_and(|url| !url.is_tls);
     let files = [("ca_file", &login.ca_file), ("cert_file", &login.cert_file)];
     for (key, _) in files.iter().filter(|(_, file)| is_plain && file.is_some()) {
-        section.problem(key, "has no use without TLS", "write the url with mqtts://");
+        section.problem(key, "has no use without TLS", "write the url with mqtts:// or wss://");
+    }
+    if url.is_some_and(|url| url.is_tls) && login.ca_file.is_none() {
+        let what = "TLS needs ca_file: no CA is trusted but those in it, and checking cannot be \
+                    turned off";
+        let fix = "name the PEM file of the broker's CA; for public CAs \
+                   /etc/ssl/certs/ca-certificates.crt";
+        section.problem("url", what, fix);
     }
     login
 }
@@ -57,3 +64,7 @@ pub(super) fn print(page: &mut Page, login: &Login) {
     page.path("cert_file", login.cert_file.as_ref());
     page.path("key_file", login.key_file.as_ref());
 }
+
+#[cfg(test)]
+#[path = "login_tests.rs"]
+mod tests;

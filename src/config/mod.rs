@@ -22,6 +22,7 @@ mod tests;
 mod time;
 mod topic;
 mod uplink;
+mod url;
 mod value;
 mod value_rules;
 mod window;
@@ -51,7 +52,8 @@ pub use mqtt_source::{MqttSource, Payload, Topic};
 pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
 pub use topic::{Filter, NameTemplate};
-pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
+pub use uplink::{Order, Protocol, Uplink, UplinkFormat};
+pub use url::MqttUrl;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use super::rumqtt::{self, Client, Connection, Step, Terms};
 use super::{Events, Settings};
 use crate::core::id::PublishId;
 use crate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms, Publish, RetainedFrontier};
-use crate::mqtt::{Broker, Failure};
+use crate::mqtt::{Broker, Failure, Identity};
 use crate::wire::{json, topic};
 
 /// Commands taken at one wake.
@@ -42,13 +42,15 @@ pub(super) async fn run(
     draw: fn() -> u64,
 ) {
     let (mut asked_in_vain, mut cuts) = (0, 0);
+    let mut identity = Identity::default();
     while let Some(command) = commands.recv().await {
         // A publish that comes here was meant for the connection before, and a
         // disconnect has had its answer: the `Down` that crossed it.
         let LinkCommand::Connect { asks_frontiers } = command else { continue };
         let asks_frontiers = asks_frontiers && asked_in_vain < ASKED_IN_VAIN_MAX;
         let way = Way { settings: &settings, events: &events, asks_frontiers };
-        let Ended { failure, died_asking, is_cut_short } = connection(way, &mut commands).await;
+        let Ended { failure, died_asking, is_cut_short } =
+            connection(way, &mut identity, &mut commands).await;
         let Failure { mut reason, cause } = failure;
         cuts = if is_cut_short { cuts + 1 } else { 0 };
         if cuts >= CUT_SHORT_MAX {
@@ -76,8 +78,12 @@ pub(super) async fn run(
 }
 
 /// One connection from beginning to end.
-async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) -> Ended {
-    let secrets = match way.settings.broker.login.read().await {
+async fn connection(
+    way: Way<'_>,
+    identity: &mut Identity,
+    commands: &mut mpsc::Receiver<LinkCommand>,
+) -> Ended {
+    let secrets = match way.settings.broker.read(identity).await {
         Ok(secrets) => secrets,
         Err(failure) => return Ended { failure, died_asking: false, is_cut_short: false },
     };
@@ -94,7 +100,7 @@ async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) ->
         }
     }
     let died_asking = session.is_asking() && failure.cause == DownCause::Network;
-    let failure = session.obituary(failure);
+    let failure = identity.explain(session.obituary(failure));
     let is_young = session.up_at.is_some_and(|up_at| up_at.elapsed() < CUT_SHORT_WITHIN);
     let is_cut_short = is_young && failure.cause == DownCause::Network;
     Ended { failure, died_asking, is_cut_short }

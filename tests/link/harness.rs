@@ -30,6 +30,7 @@ pub(crate) fn settings(port: u16, protocol: Protocol) -> Settings {
         broker: Broker {
             host: "127.0.0.1".into(),
             port,
+            path: None,
             client_id: "tidegate-gw-07".into(),
             login: Login::default(),
         },

@@ -85,11 +85,17 @@ pub(crate) struct Mosquitto {
 
 impl Mosquitto {
     pub(crate) fn start(folder: &Path) -> Self {
+        Self::start_with(folder, "")
+    }
+
+    /// With more listeners than the plain one of `port`.
+    pub(crate) fn start_with(folder: &Path, listeners: &str) -> Self {
         let port = free_port();
         let config = folder.join("mosquitto.conf");
         let text = format!(
             "listener {port} 127.0.0.1\nallow_anonymous true\npersistence true\n\
-             persistence_location {}/\nmax_queued_messages 0\nmax_inflight_messages 0\nuser root\n",
+             persistence_location {}/\nmax_queued_messages 0\nmax_inflight_messages 0\nuser root\n\
+             {listeners}",
             folder.display()
         );
         std::fs::write(&config, text).unwrap();
