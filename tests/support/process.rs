@@ -31,6 +31,20 @@ pub(crate) fn has_mosquitto(test: &str) -> bool {
     is_there
 }
 
+/// Whether that Mosquitto takes MQTT over WebSocket: some builds do not.
+pub(crate) fn has_websockets(test: &str) -> bool {
+    if !has_mosquitto(test) {
+        return false;
+    }
+    let program = std::fs::read(mosquitto_path().unwrap()).unwrap();
+    let name = b"libwebsockets";
+    let is_there = program.windows(name.len()).any(|bytes| bytes == name);
+    if !is_there {
+        skip(test);
+    }
+    is_there
+}
+
 #[expect(clippy::print_stdout, reason = "a skip is said, not silent")]
 fn skip(test: &str) {
     println!("{test}: skipped, mosquitto is not installed");
