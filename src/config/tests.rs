@@ -116,7 +116,7 @@ fn the_sample_file_equals_the_defaults() {
 
 #[test]
 fn the_sample_file_has_every_key_that_is_read() {
-    let (config, absent) = check::check(&whole_sample(), "t.toml");
+    let (config, absent) = check::check(&whole_sample(), "t.toml", &Credentials::Unseen);
     assert!(config.is_ok());
     assert_eq!(absent, Vec::<String>::new());
 }
@@ -145,7 +145,8 @@ fn every_file_of_the_folder_is_good() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let names = files.map(|path| {
-        let config = Config::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+        let config = Config::load(&path, &Credentials::Unseen);
+        let config = config.unwrap_or_else(|problems| panic!("{problems}"));
         assert_eq!(parse(&config.print()), config, "{}", path.display());
         path.file_name().unwrap().to_string_lossy().into_owned()
     });
@@ -402,7 +403,8 @@ fn sources_are_checked() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_a_problem_like_others() {
-    let said = Config::load(Path::new("/nowhere/t.toml")).unwrap_err().to_string();
+    let said =
+        Config::load(Path::new("/nowhere/t.toml"), &Credentials::Unseen).unwrap_err().to_string();
     let expected = "/nowhere/t.toml: file: cannot be read (No such file or directory (os error 2)); \
                     check the path and the permissions";
     assert_eq!(said, expected);
