@@ -10,8 +10,10 @@ use tokio::time::Instant;
 use super::message::Message;
 use super::rumqtt::{self, Client, Connection, Step, Terms};
 use super::{Events, Settings};
-use crate::core::id::PublishId;
-use crate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms, Publish, RetainedFrontier};
+use crate::core::id::{PublishId, SourceId};
+use crate::core::seam::{
+    DownCause, Lane, LinkCommand, LinkEvent, LinkTerms, Publish, PublishBody, RetainedFrontier,
+};
 use crate::mqtt::{Broker, Failure, Identity};
 use crate::wire::{json, topic};
 
@@ -147,6 +149,8 @@ struct Session<'a> {
     in_flight: HashMap<u16, PublishId>,
     /// The packet identifier that the front of `queued` waits for.
     collided: Option<u16>,
+    /// Batches that were too large, by their source and lane: what follows waits.
+    refused: HashMap<(SourceId, Lane), PublishId>,
     /// PUBACKs of packet identifiers that were not in flight.
     unknown_pubacks: u64,
     is_leaving: bool,
@@ -164,6 +168,7 @@ impl<'a> Session<'a> {
             queued: VecDeque::new(),
             in_flight: HashMap::new(),
             collided: None,
+            refused: HashMap::new(),
             unknown_pubacks: 0,
             is_leaving: false,
         }
@@ -230,11 +235,22 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let id = publish.id;
+        let stream = source_of(&publish.body).cloned().map(|source| (source, publish.lane));
+        let refused = stream.as_ref().and_then(|stream| self.refused.get(stream));
+        if refused.is_some_and(|refused| publish.last_refused < *refused) {
+            // The core takes it for unsent as soon as it hears of the batch before.
+            return Ok(());
+        }
         let mut message = Message::new(self.settings, publish.lane, &publish.body);
         message.is_retained &= terms.takes_retained;
         let size = message.payload.len() as u64;
         let limit = self.payload_limit(terms, &message);
         if size > limit {
+            if let (Some(stream), PublishBody::Batch(records)) = (stream, &publish.body)
+                && records.len() > 1
+            {
+                self.refused.insert(stream, id);
+            }
             return self.tell(LinkEvent::TooLarge { id, size, limit }).await;
         }
         if !self.client.publish(message) {
@@ -362,5 +378,14 @@ impl<'a> Session<'a> {
         }
         let Broker { host, port, .. } = &self.settings.broker;
         Failure { reason: format!("{host}:{port}: {}", failure.reason), ..failure }
+    }
+}
+
+/// The source whose order a publish keeps; none for what is said anew.
+fn source_of(body: &PublishBody) -> Option<&SourceId> {
+    match body {
+        PublishBody::Entry(entry) => Some(entry.source()),
+        PublishBody::Batch(records) => records.first().map(|record| &record.source),
+        PublishBody::Frontier(_) | PublishBody::Status(_) => None,
     }
 }
