@@ -14,5 +14,9 @@ mod frontiers;
 mod harness;
 #[path = "link/limits.rs"]
 mod limits;
+#[path = "link/renewal.rs"]
+mod renewal;
 #[path = "link/tls.rs"]
 mod tls;
+#[path = "link/websocket.rs"]
+mod websocket;

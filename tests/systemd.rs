@@ -8,6 +8,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use support::broker::ScriptedBroker;
+use support::script::Script;
+
+mod support;
+
 const UNIT: &str = include_str!("../systemd/tidegate.service");
 
 /// Section and key, and every value it is given.
@@ -186,4 +191,57 @@ fn systemd_hears_that_the_agent_is_ready_lives_and_stops() {
     let all = [before, alive, before_reload, reloaded, stopping].concat();
     assert_eq!(all.iter().filter(|line| *line == "READY=1").count(), 2, "{all:?}");
     assert!(all.iter().any(|line| line.starts_with("STATUS=uplink down")), "{all:?}");
+}
+
+/// A configuration whose password is a credential.
+fn with_password(folder: &Path, port: u16) -> std::path::PathBuf {
+    let config = folder.join("tidegate.toml");
+    let text = format!(
+        "[gateway]\nid = \"gw\"\ndata_dir = {:?}\n[[uplink]]\nurl = \"mqtt://127.0.0.1:{port}\"\n\
+         username = \"gw\"\npassword_file = \"credential:password\"\n\
+         [[source]]\nname = \"plc\"\ntype = \"simulate\"\n[http]\nlisten = \"\"\n",
+        folder.join("data")
+    );
+    std::fs::write(&config, text).unwrap();
+    config
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_may_come_from_systemd_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let credentials = folder.path().join("credentials");
+    std::fs::create_dir(&credentials).unwrap();
+    let broker = ScriptedBroker::start(Script::default()).await;
+    let config = with_password(folder.path(), broker.port());
+    let command = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.arg(name).arg("-c").arg(&config).env_remove("CREDENTIALS_DIRECTORY");
+        command
+    };
+    let said = |mut command: Command| {
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let (code, text) = said(command("check"));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("not looked for: password. systemd gives credentials to"), "{text}");
+    let (code, text) = said(command("run"));
+    assert_eq!(code, Some(78), "{text}");
+    assert!(text.contains("systemd has given no credentials to this process"), "{text}");
+    // As a service of whose unit LoadCredential names another.
+    for name in ["check", "run"] {
+        let mut command = command(name);
+        command.env("CREDENTIALS_DIRECTORY", &credentials);
+        let (code, text) = said(command);
+        assert_eq!(code, Some(78), "{text}");
+        assert!(text.contains("systemd has given no credential \"password\" to this"), "{text}");
+    }
+    std::fs::write(credentials.join("password"), "secret of systemd\n").unwrap();
+    let mut command = command("run");
+    command.env("CREDENTIALS_DIRECTORY", &credentials).stderr(Stdio::null());
+    let agent = support::process::Process(command.spawn().unwrap());
+    broker.wait_for(|log| !log.connects.is_empty(), Duration::from_secs(60)).await;
+    assert_eq!(broker.connects()[0].password.as_deref(), Some("secret of systemd"));
+    assert_eq!(agent.stop(), Some(0));
 }

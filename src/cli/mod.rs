@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::Config;
+use crate::config::{Config, Credentials};
 use crate::exit::{Exit, Failure};
 
 mod audit;
@@ -86,12 +86,21 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads and checks it.
+    /// Reads and checks it, without looking for credentials.
     ///
     /// # Errors
     /// All its problems, with exit code 78.
     pub fn load(&self) -> Result<Config, Failure> {
-        Config::load(&self.path).map_err(|problems| Failure::new(Exit::Config, problems))
+        self.load_with(&Credentials::Unseen)
+    }
+
+    /// Reads and checks it; what it names of `credentials` must be there.
+    ///
+    /// # Errors
+    /// All its problems, with exit code 78.
+    pub fn load_with(&self, credentials: &Credentials) -> Result<Config, Failure> {
+        Config::load(&self.path, credentials)
+            .map_err(|problems| Failure::new(Exit::Config, problems))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::ConfigFile;
 use super::logging::{self, Log};
+use crate::config::Credentials;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::host::signal::Signals;
@@ -32,10 +33,11 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     // First of all: a SIGHUP that comes early must not end the process.
     let signals = runtime.block_on(async { Signals::new() });
     let signals = signals.map_err(|error| Failure::io("signals cannot be handled", &error))?;
-    let config = args.config.load()?;
+    let credentials = Credentials::given(host::systemd::credentials_directory());
+    let config = args.config.load_with(&credentials)?;
     let Log { notices, switch } = logging::start(&config.gateway.log, config.gateway.log_format)?;
     let data_dir = config.gateway.data_dir.clone();
-    let origin = Origin { file: args.config.path.clone(), log: switch };
+    let origin = Origin { file: args.config.path.clone(), credentials, log: switch };
     let end = runtime.block_on(run::run(config, notices, origin, signals));
     // What still hangs (a store on a dead disk) must not keep the process.
     runtime.shutdown_background();

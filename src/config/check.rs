@@ -9,8 +9,8 @@ use super::dedupe::source_dedupe;
 use super::file::{Book, Section};
 use super::time::source_time;
 use super::{
-    Address, Clock, Config, Conversions, Format, Gateway, Journal, LogFormat, Pointer, Problems,
-    Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
+    Address, Clock, Config, Conversions, Credentials, Format, Gateway, Journal, LogFormat, Pointer,
+    Problems, Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
 };
 use super::{
     file_source, http, lines, modbus, mqtt_source, output, uplink, value, value_rules, window,
@@ -37,8 +37,12 @@ pub(super) const fn secs(s: u64) -> Duration {
 }
 
 /// The configuration of a text, and the keys that it leaves to their defaults.
-pub(super) fn check(text: &str, file: &str) -> (Result<Config, Problems>, Vec<String>) {
-    let book = Book::new(text);
+pub(super) fn check(
+    text: &str,
+    file: &str,
+    credentials: &Credentials,
+) -> (Result<Config, Problems>, Vec<String>) {
+    let book = Book::new(text, credentials);
     let config = {
         let tree = book.syntax();
         // A broken tree would only add problems that are not there.

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Problem, Problems};
+use super::{Credentials, Problem, Problems};
 
 /// A value that cannot be used: what is wrong with it, and what to write.
 pub(super) struct Wrong {
@@ -26,14 +26,15 @@ impl Wrong {
 /// Notes what is found while a file is read.
 pub(super) struct Book<'t> {
     text: &'t str,
+    credentials: &'t Credentials,
     problems: RefCell<Vec<Problem>>,
     /// Keys that were asked for and not written: their defaults apply.
     absent: RefCell<Vec<String>>,
 }
 
 impl<'t> Book<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
-        Self { text, problems: RefCell::default(), absent: RefCell::default() }
+    pub(super) fn new(text: &'t str, credentials: &'t Credentials) -> Self {
+        Self { text, credentials, problems: RefCell::default(), absent: RefCell::default() }
     }
 
     fn line_at(&self, offset: usize) -> usize {
@@ -92,6 +93,11 @@ impl<'a> Section<'a> {
     fn line_of(&self, key: &str) -> usize {
         let written = self.entries().find(|(name, _)| name.get_ref() == key);
         written.map_or(self.line, |(name, _)| self.book.line_at(name.span().start))
+    }
+
+    /// What `credential:NAME` stands for.
+    pub(super) fn credentials(&self) -> &'a Credentials {
+        self.book.credentials
     }
 
     /// Where it begins.

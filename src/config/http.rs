@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::file::{Section, Wrong};
 use super::page::Page;
-use super::value;
+use super::{credential, value};
 
 /// `[http]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) fn http(section: Section<'_>) -> Http {
             Wrong::new(what, "write it like \"127.0.0.1:9180\", or \"\" for none")
         }),
     });
-    let token_file = section.read("token_file", None, value::optional_path);
+    let token_file = credential::file(&section, "token_file");
     if token_file.is_none() && listen.is_some_and(|address| !address.ip().is_loopback()) {
         section.problem(
             "listen",

@@ -5,6 +5,7 @@
 
 mod check;
 mod conversions;
+mod credential;
 mod dedupe;
 mod file;
 mod file_source;
@@ -22,10 +23,12 @@ mod tests;
 mod time;
 mod topic;
 mod uplink;
+mod url;
 mod value;
 mod value_rules;
 mod window;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,6 +44,7 @@ use crate::core::values::ValueRules;
 use crate::core::window::WindowSpec;
 
 pub use conversions::Conversions;
+pub use credential::Credentials;
 pub use dedupe::SourceDedupe;
 pub use file_source::FileSource;
 pub use http::Http;
@@ -51,7 +55,8 @@ pub use mqtt_source::{MqttSource, Payload, Topic};
 pub use output::{Ordered, Output, OutputKind};
 pub use time::SourceTime;
 pub use topic::{Filter, NameTemplate};
-pub use uplink::{MqttUrl, Order, Protocol, Uplink, UplinkFormat};
+pub use uplink::{Order, Protocol, Uplink, UplinkFormat};
+pub use url::MqttUrl;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -369,13 +374,13 @@ impl Clock {
 }
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file; `credentials` are those that it may name.
     ///
     /// # Errors
     /// All problems of the file; or the one that it cannot be read.
-    pub fn load(path: &Path) -> Result<Config, Problems> {
+    pub fn load(path: &Path, credentials: &Credentials) -> Result<Config, Problems> {
         match std::fs::read_to_string(path) {
-            Ok(text) => Config::parse(&text, path),
+            Ok(text) => check::check(&text, &path.display().to_string(), credentials).0,
             Err(error) => Err(Problems {
                 file: path.display().to_string(),
                 list: vec![Problem {
@@ -396,18 +401,33 @@ impl Config {
         gateway.get("data_dir")?.get_ref().as_str().map(PathBuf::from)
     }
 
-    /// Checks a text; `path` is for the messages only.
+    /// Checks a text; `path` is for the messages only. Credentials stay unseen.
     ///
     /// # Errors
     /// All problems of the text.
     pub fn parse(text: &str, path: &Path) -> Result<Config, Problems> {
-        check::check(text, &path.display().to_string()).0
+        check::check(text, &path.display().to_string(), &Credentials::Unseen).0
     }
 
     /// All keys with the values in force, as TOML that parses to this same
     /// configuration.
     pub fn print(&self) -> String {
         print::print(self)
+    }
+
+    /// The names of the credentials that were not looked for.
+    pub fn unseen_credentials(&self) -> BTreeSet<&str> {
+        let uplinks = self.uplinks.iter().map(|uplink| &uplink.login);
+        let sources = self.sources.iter().filter_map(|source| match &source.kind {
+            SourceKind::Mqtt(mqtt) => Some(&mqtt.login),
+            _ => None,
+        });
+        let outputs = self.outputs.iter().filter_map(|output| match &output.kind {
+            OutputKind::Mqtt { login, .. } => Some(login),
+            _ => None,
+        });
+        let files = uplinks.chain(sources).chain(outputs).flat_map(Login::files);
+        files.chain(&self.http.token_file).filter_map(|path| credential::unseen(path)).collect()
     }
 
     /// What the agent needs to know of it.

@@ -95,13 +95,10 @@ const RECONNECT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_
 /// The keys of a section; `None` only after a problem was noted.
 pub(super) fn read(section: &Section<'_>, gateway: &str, name: Option<&str>) -> Option<MqttSource> {
     let wait = || value::duration(Duration::from_millis(10)..=super::check::HOUR);
-    let url = section.require("url", "\"mqtt://127.0.0.1:1883\"", value::mqtt_url);
+    let url = section.require("url", "\"mqtt://127.0.0.1:1883\"", super::url::mqtt_url);
     let own_id = format!("tidegate-{gateway}-{}", name.unwrap_or_default());
     let protocol = section.read("protocol", Protocol::V5, value::one_of(&PROTOCOLS));
     let login = login::read(section, url.as_ref());
-    if url.as_ref().is_some_and(|url| url.is_tls) && login.ca_file.is_none() {
-        section.problem("url", "mqtts needs ca_file", "write the file of the broker's CA there");
-    }
     let source = MqttSource {
         url: url?,
         protocol,

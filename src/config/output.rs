@@ -115,13 +115,9 @@ fn output(section: &Section<'_>, windows: &[&str], sources: &[&str]) -> Option<O
 }
 
 fn mqtt(section: &Section<'_>) -> Option<OutputKind> {
-    let url = section.require("url", "\"mqtt://127.0.0.1:1883\"", value::mqtt_url);
+    let url = section.require("url", "\"mqtt://127.0.0.1:1883\"", super::url::mqtt_url);
     let login = login::read(section, url.as_ref());
-    let url = url?;
-    if url.is_tls && login.ca_file.is_none() {
-        section.problem("url", "mqtts needs ca_file", "write the file of the broker's CA there");
-    }
-    Some(OutputKind::Mqtt { url, login })
+    Some(OutputKind::Mqtt { url: url?, login })
 }
 
 fn ordered(section: &Section<'_>, sources: &[&str]) -> Option<Ordered> {

@@ -1,12 +1,12 @@
 //! `[[uplink]]`: the ways up.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::check::{HOUR, KIB, MIB, ms, secs};
 use super::file::{Section, Wrong};
 use super::login::Login;
 use super::page::{Page, word};
+use super::url::{self, MqttUrl};
 use super::{login, value};
 use crate::core::forward::{Batching, ForwardSettings, ShareSettings};
 use crate::core::limits;
@@ -64,38 +64,6 @@ pub struct Uplink {
     pub reconnect_min: Duration,
     /// Greatest wait between two attempts to connect.
     pub reconnect_max: Duration,
-}
-
-/// Where the broker is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MqttUrl {
-    /// `mqtts`.
-    pub is_tls: bool,
-    /// Host name or address, without brackets.
-    pub host: String,
-    /// Port; 1883 or 8883 unless written.
-    pub port: u16,
-}
-
-impl MqttUrl {
-    /// As it is written in the configuration.
-    ///
-    /// # Errors
-    /// What is wrong with it, and what to do.
-    pub fn parse(written: &str) -> Result<MqttUrl, String> {
-        value::mqtt_url_of(written).map_err(|wrong| format!("{}: {}", wrong.what, wrong.fix))
-    }
-}
-
-impl fmt::Display for MqttUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_tls { "mqtts" } else { "mqtt" };
-        let Self { host, port, .. } = self;
-        match host.contains(':') {
-            true => write!(f, "{scheme}://[{host}]:{port}"),
-            false => write!(f, "{scheme}://{host}:{port}"),
-        }
-    }
 }
 
 /// A version of MQTT.
@@ -195,7 +163,7 @@ fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Upl
     let inflight = value::integer(1..=limits::INFLIGHT_MAX as u64);
     let keep_alive = section.read("keep_alive", secs(30), whole_seconds);
     let patience = keep_alive.saturating_mul(2).max(secs(30));
-    let url = section.require("url", "\"mqtts://broker.example:8883\"", value::mqtt_url);
+    let broker = section.require("url", "\"mqtts://broker.example:8883\"", url::mqtt_url);
     let name = section.read("name", "main".to_owned(), value::name);
     if others.iter().any(|other| other.name == name) {
         section.problem("name", format!("{name:?} is taken"), "give each uplink its own");
@@ -206,13 +174,13 @@ fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Upl
     } else {
         format!("tidegate-{gateway}-{name}")
     };
-    let login = login::read(section, url.as_ref());
+    let login = login::read(section, broker.as_ref());
     let format = section.read("format", UplinkFormat::Json, value::one_of(&FORMATS));
     let max_payload = section.read("max_payload", 128 * KIB, value::size(KIB..=16 * MIB));
     let batch_readings = value::integer(1..=limits::BATCH_READINGS_MAX as u64);
     let uplink = Uplink {
         name,
-        url: url.unwrap_or(MqttUrl { is_tls: true, host: String::new(), port: 0 }),
+        url: broker.unwrap_or(MqttUrl { is_tls: true, host: String::new(), port: 0, path: None }),
         protocol: section.read("protocol", Protocol::V5, value::one_of(&PROTOCOLS)),
         client_id: section.read("client_id", own_id, client_id),
         login,

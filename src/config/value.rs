@@ -10,10 +10,10 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::file::Wrong;
-use super::{Address, MqttUrl, Pointer};
+use super::{Address, Pointer};
 use crate::core::time::EventTime;
 
-type Checked<T> = Result<T, Wrong>;
+pub(super) type Checked<T> = Result<T, Wrong>;
 
 /// Any text.
 pub(super) fn text(value: &DeValue<'_>) -> Checked<String> {
@@ -293,51 +293,6 @@ pub(super) fn udp_address(value: &DeValue<'_>) -> Checked<SocketAddr> {
         let what = format!("{written:?} is not an address");
         Wrong::new(what, "write it like \"127.0.0.1:323\" or \"[::1]:323\"")
     })
-}
-
-/// `mqtt://host[:port]` or `mqtts://host[:port]`.
-pub(super) fn mqtt_url(value: &DeValue<'_>) -> Checked<MqttUrl> {
-    mqtt_url_of(&text(value)?)
-}
-
-/// The same of a text.
-pub(super) fn mqtt_url_of(written: &str) -> Checked<MqttUrl> {
-    const FORM: &str = "write it like \"mqtts://broker.example:8883\"";
-    let wrong = |what: String| Wrong::new(what, FORM);
-    let Some((scheme, rest)) = written.split_once("://") else {
-        return Err(wrong(format!("{written:?} has no scheme")));
-    };
-    let is_tls = match scheme {
-        "mqtt" => false,
-        "mqtts" => true,
-        other => return Err(wrong(format!("the scheme {other:?} is not known"))),
-    };
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    if rest.contains('@') {
-        // Not repeated in the message: it may hold a password.
-        let what = "the URL holds a user name".to_owned();
-        return Err(Wrong::new(what, "use the keys username and password_file"));
-    }
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port)),
-        _ => (rest, None),
-    };
-    let default_port = if is_tls { 8883 } else { 1883 };
-    let port = port.map_or(Some(default_port), |port| port.parse().ok().filter(|port| *port > 0));
-    let Some(port) = port else {
-        return Err(wrong(format!("{written:?} has no valid port")));
-    };
-    let is_v6 = host.starts_with('[') && host.ends_with(']');
-    let bare = if is_v6 { &host[1..host.len() - 1] } else { host };
-    let is_odd = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '[' | ']');
-    let is_valid = match is_v6 {
-        true => bare.parse::<std::net::Ipv6Addr>().is_ok(),
-        false => !bare.is_empty() && !bare.contains(is_odd) && !bare.contains(':'),
-    };
-    if !is_valid {
-        return Err(wrong(format!("{written:?} has no valid host")));
-    }
-    Ok(MqttUrl { is_tls, host: bare.to_owned(), port })
 }
 
 /// A topic template: levels with `{gateway}`, `{source}`, `{entity}`,

@@ -55,6 +55,14 @@ pub fn runtime_directory() -> Option<PathBuf> {
     std::env::split_paths(&folders).next().filter(|folder| folder.is_absolute())
 }
 
+/// The folder of the credentials of this service (`LoadCredential=`), each a file of
+/// its name.
+pub fn credentials_directory() -> Option<PathBuf> {
+    #[expect(clippy::disallowed_methods, reason = "systemd names its folders this way only")]
+    let folder = std::env::var_os("CREDENTIALS_DIRECTORY")?;
+    Some(PathBuf::from(folder)).filter(|folder| folder.is_absolute())
+}
+
 /// A lost message is no reason to stop: the next one follows soon.
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {

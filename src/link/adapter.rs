@@ -10,9 +10,11 @@ use tokio::time::Instant;
 use super::message::Message;
 use super::rumqtt::{self, Client, Connection, Step, Terms};
 use super::{Events, Settings};
-use crate::core::id::PublishId;
-use crate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms, Publish, RetainedFrontier};
-use crate::mqtt::{Broker, Failure};
+use crate::core::id::{PublishId, SourceId};
+use crate::core::seam::{
+    DownCause, Lane, LinkCommand, LinkEvent, LinkTerms, Publish, PublishBody, RetainedFrontier,
+};
+use crate::mqtt::{Broker, Failure, Identity};
 use crate::wire::{json, topic};
 
 /// Commands taken at one wake.
@@ -42,13 +44,15 @@ pub(super) async fn run(
     draw: fn() -> u64,
 ) {
     let (mut asked_in_vain, mut cuts) = (0, 0);
+    let mut identity = Identity::default();
     while let Some(command) = commands.recv().await {
         // A publish that comes here was meant for the connection before, and a
         // disconnect has had its answer: the `Down` that crossed it.
         let LinkCommand::Connect { asks_frontiers } = command else { continue };
         let asks_frontiers = asks_frontiers && asked_in_vain < ASKED_IN_VAIN_MAX;
         let way = Way { settings: &settings, events: &events, asks_frontiers };
-        let Ended { failure, died_asking, is_cut_short } = connection(way, &mut commands).await;
+        let Ended { failure, died_asking, is_cut_short } =
+            connection(way, &mut identity, &mut commands).await;
         let Failure { mut reason, cause } = failure;
         cuts = if is_cut_short { cuts + 1 } else { 0 };
         if cuts >= CUT_SHORT_MAX {
@@ -76,8 +80,12 @@ pub(super) async fn run(
 }
 
 /// One connection from beginning to end.
-async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) -> Ended {
-    let secrets = match way.settings.broker.login.read().await {
+async fn connection(
+    way: Way<'_>,
+    identity: &mut Identity,
+    commands: &mut mpsc::Receiver<LinkCommand>,
+) -> Ended {
+    let secrets = match way.settings.broker.read(identity).await {
         Ok(secrets) => secrets,
         Err(failure) => return Ended { failure, died_asking: false, is_cut_short: false },
     };
@@ -94,7 +102,7 @@ async fn connection(way: Way<'_>, commands: &mut mpsc::Receiver<LinkCommand>) ->
         }
     }
     let died_asking = session.is_asking() && failure.cause == DownCause::Network;
-    let failure = session.obituary(failure);
+    let failure = identity.explain(session.obituary(failure));
     let is_young = session.up_at.is_some_and(|up_at| up_at.elapsed() < CUT_SHORT_WITHIN);
     let is_cut_short = is_young && failure.cause == DownCause::Network;
     Ended { failure, died_asking, is_cut_short }
@@ -141,6 +149,8 @@ struct Session<'a> {
     in_flight: HashMap<u16, PublishId>,
     /// The packet identifier that the front of `queued` waits for.
     collided: Option<u16>,
+    /// Batches that were too large, by their source and lane: what follows waits.
+    refused: HashMap<(SourceId, Lane), PublishId>,
     /// PUBACKs of packet identifiers that were not in flight.
     unknown_pubacks: u64,
     is_leaving: bool,
@@ -158,6 +168,7 @@ impl<'a> Session<'a> {
             queued: VecDeque::new(),
             in_flight: HashMap::new(),
             collided: None,
+            refused: HashMap::new(),
             unknown_pubacks: 0,
             is_leaving: false,
         }
@@ -224,11 +235,22 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let id = publish.id;
+        let stream = source_of(&publish.body).cloned().map(|source| (source, publish.lane));
+        let refused = stream.as_ref().and_then(|stream| self.refused.get(stream));
+        if refused.is_some_and(|refused| publish.last_refused < *refused) {
+            // The core takes it for unsent as soon as it hears of the batch before.
+            return Ok(());
+        }
         let mut message = Message::new(self.settings, publish.lane, &publish.body);
         message.is_retained &= terms.takes_retained;
         let size = message.payload.len() as u64;
         let limit = self.payload_limit(terms, &message);
         if size > limit {
+            if let (Some(stream), PublishBody::Batch(records)) = (stream, &publish.body)
+                && records.len() > 1
+            {
+                self.refused.insert(stream, id);
+            }
             return self.tell(LinkEvent::TooLarge { id, size, limit }).await;
         }
         if !self.client.publish(message) {
@@ -356,5 +378,14 @@ impl<'a> Session<'a> {
         }
         let Broker { host, port, .. } = &self.settings.broker;
         Failure { reason: format!("{host}:{port}: {}", failure.reason), ..failure }
+    }
+}
+
+/// The source whose order a publish keeps; none for what is said anew.
+fn source_of(body: &PublishBody) -> Option<&SourceId> {
+    match body {
+        PublishBody::Entry(entry) => Some(entry.source()),
+        PublishBody::Batch(records) => records.first().map(|record| &record.source),
+        PublishBody::Frontier(_) | PublishBody::Status(_) => None,
     }
 }

@@ -1,6 +1,7 @@
 //! Why a connection ended: rumqttc's errors of two protocol versions, put into
 //! one kind of cause and words that say what to do.
 
+use std::error::Error;
 use std::io;
 
 use rumqttc::tokio_rustls::rustls::{self, CertificateError};
@@ -49,6 +50,8 @@ impl From<rumqttc::ConnectionError> for Failure {
             E::MqttState(S::Unsolicited(pkid)) => unsolicited(pkid),
             E::MqttState(S::AwaitPingResp) => no_pingresp(),
             E::MqttState(S::ConnectionAborted) => closed(),
+            E::Websocket(error) => of_websocket(&error),
+            E::ResponseValidation(error) => not_mqtt(&error),
             error => Failure::network(error.to_string()),
         }
     }
@@ -71,6 +74,8 @@ impl From<v5::ConnectionError> for Failure {
             E::MqttState(S::Unsolicited(pkid)) => unsolicited(pkid),
             E::MqttState(S::AwaitPingResp) => no_pingresp(),
             E::MqttState(S::ConnectionAborted) => closed(),
+            E::Websocket(error) => of_websocket(&error),
+            E::ResponseValidation(error) => not_mqtt(&error),
             error => Failure::network(error.to_string()),
         }
     }
@@ -125,6 +130,25 @@ fn of_rustls(error: &rustls::Error) -> Failure {
 
 fn tls(reason: String) -> Failure {
     Failure { reason: format!("TLS: {reason}"), cause: DownCause::Tls }
+}
+
+/// The handshake of WebSocket and of the TLS below it come as one kind of error: the
+/// cause is somewhere inside.
+fn of_websocket(error: &(dyn Error + 'static)) -> Failure {
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref() {
+            return of_io(io);
+        }
+        cause = inner.source();
+    }
+    Failure::network(format!(
+        "the web server does not open a WebSocket ({error}); is the path in the url right?"
+    ))
+}
+
+fn not_mqtt(error: &(dyn Error + 'static)) -> Failure {
+    Failure::network(format!("the web server speaks no MQTT at the path in the url ({error})"))
 }
 
 fn of_connect_v4(code: ConnectCodeV4) -> Failure {

@@ -1,12 +1,12 @@
 //! Who a client is to its broker, and whom it trusts.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use rumqttc::tokio_rustls::rustls::ClientConfig;
 use rumqttc::{MqttOptions, TlsConfiguration, Transport, v5};
 
 use super::error::Failure;
+use super::identity::Identity;
 use super::{password, tls};
 use crate::config;
 
@@ -35,12 +35,18 @@ pub struct Login {
     pub time_floor_s: u64,
 }
 
-/// What is read from files for one connection.
-#[derive(Debug, Default)]
+/// How the next connection is made, and who says so: what is read from files for it.
+#[derive(Default)]
 pub struct Secrets {
     /// User name and password. rumqttc sends no field that is empty.
     login: Option<(String, String)>,
-    tls: Option<Arc<ClientConfig>>,
+    transport: Transport,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
 }
 
 impl Secrets {
@@ -49,9 +55,7 @@ impl Secrets {
         if let Some((username, password)) = self.login {
             options.set_credentials(username, password);
         }
-        if let Some(tls) = self.tls {
-            options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
-        }
+        options.set_transport(self.transport);
     }
 
     /// Puts them into the options of the next connection of MQTT 5.
@@ -59,9 +63,7 @@ impl Secrets {
         if let Some((username, password)) = self.login {
             options.set_credentials(username, password);
         }
-        if let Some(tls) = self.tls {
-            options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(tls)));
-        }
+        options.set_transport(self.transport);
     }
 }
 
@@ -81,18 +83,30 @@ impl Login {
         }
     }
 
-    /// Reads the files as they are now.
+    /// Reads the files as they are now, for MQTT straight over TCP and TLS or inside
+    /// of WebSocket.
     ///
     /// # Errors
     /// One cannot be read, or is not what it should be.
-    pub async fn read(&self) -> Result<Secrets, Failure> {
+    pub(super) async fn read(
+        &self,
+        identity: &mut Identity,
+        is_websocket: bool,
+    ) -> Result<Secrets, Failure> {
         let password = match &self.password_file {
             None => None,
             Some(path) => Some(password::read(path).await?),
         };
-        let tls = if self.tls { Some(tls::load(self).await?) } else { None };
+        let transport = if self.tls {
+            let trusted = TlsConfiguration::Rustls(tls::load(self, identity).await?);
+            if is_websocket { Transport::Wss(trusted) } else { Transport::Tls(trusted) }
+        } else if is_websocket {
+            Transport::Ws
+        } else {
+            Transport::Tcp
+        };
         let is_named = self.username.is_some() || password.is_some();
         let login = (self.username.clone().unwrap_or_default(), password.unwrap_or_default());
-        Ok(Secrets { login: is_named.then_some(login), tls })
+        Ok(Secrets { login: is_named.then_some(login), transport })
     }
 }

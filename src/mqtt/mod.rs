@@ -13,14 +13,16 @@ use rumqttc::{MqttOptions, NetworkOptions, v5};
 use crate::config;
 
 mod error;
+mod identity;
 mod login;
 mod password;
 mod tls;
 
 pub use self::error::Failure;
+pub use self::identity::Identity;
 pub use self::login::{Login, NOT_BEFORE_S, Secrets};
 
-/// For the TCP and TLS handshakes and CONNACK together.
+/// For the TCP, TLS and WebSocket handshakes and CONNACK together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A broker, and who a client is to it.
@@ -28,8 +30,11 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Broker {
     /// Host name or address. A name is looked up at each attempt.
     pub host: String,
-    /// Port, usually 1883, or 8883 with TLS.
+    /// Port, usually 1883, or 8883 with TLS; of WebSocket 80 and 443.
     pub port: u16,
+    /// Where the web server takes MQTT over WebSocket, with a slash at its
+    /// beginning; `None` is MQTT without WebSocket.
+    pub path: Option<String>,
     /// The MQTT client identifier: two clients of one name push each other out.
     pub client_id: String,
     /// Who this client is, and whom it trusts.
@@ -42,21 +47,41 @@ impl Broker {
         Self {
             host: url.host.clone(),
             port: url.port,
+            path: url.path.clone(),
             client_id: client_id.into(),
             login: Login::of(url, keys),
         }
     }
 
+    /// Reads the files of the login as they are now. `identity` is that of this
+    /// client, over all its connections.
+    ///
+    /// # Errors
+    /// One cannot be read, or is not what it should be.
+    pub async fn read(&self, identity: &mut Identity) -> Result<Secrets, Failure> {
+        self.login.read(identity, self.path.is_some()).await
+    }
+
+    /// What rumqttc takes for the host: of WebSocket it is a url.
+    fn address(&self) -> String {
+        let Self { host, port, path: Some(path), .. } = self else { return self.host.clone() };
+        let scheme = if self.login.tls { "wss" } else { "ws" };
+        match host.contains(':') {
+            true => format!("{scheme}://[{host}]:{port}{path}"),
+            false => format!("{scheme}://{host}:{port}{path}"),
+        }
+    }
+
     /// For a client that speaks MQTT 3.1.1. Its event loop wants [`network`] besides.
     pub fn options_v4(&self, secrets: Secrets) -> MqttOptions {
-        let mut options = MqttOptions::new(&self.client_id, &self.host, self.port);
+        let mut options = MqttOptions::new(&self.client_id, self.address(), self.port);
         secrets.give_v4(&mut options);
         options
     }
 
     /// For a client that speaks MQTT 5.
     pub fn options_v5(&self, secrets: Secrets) -> v5::MqttOptions {
-        let mut options = v5::MqttOptions::new(&self.client_id, &self.host, self.port);
+        let mut options = v5::MqttOptions::new(&self.client_id, self.address(), self.port);
         options.set_connection_timeout(CONNECT_TIMEOUT.as_secs()).set_network_options(network());
         secrets.give_v5(&mut options);
         options

@@ -1,6 +1,6 @@
 //! TLS by rustls with ring. The server's name and chain are always checked;
-//! there is no switch. Files are read at each attempt, so a renewed certificate
-//! counts at the next connection.
+//! there is no switch, and no CA is trusted but those of ca_file. Files are read at
+//! each attempt, so a renewed certificate counts at the next connection.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -10,11 +10,13 @@ use rumqttc::tokio_rustls::rustls;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::sign::SingleCertAndKey;
 use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::Login;
 use super::error::Failure;
+use super::identity::Identity;
 use crate::core::seam::DownCause;
 
 /// systemd grants a service its credentials by an access list, whose mask
@@ -22,20 +24,21 @@ use crate::core::seam::DownCause;
 const SYSTEMD_CREDENTIALS: &str = "/run/credentials";
 
 /// The client side of TLS as the files have it now.
-pub(super) async fn load(login: &Login) -> Result<Arc<ClientConfig>, Failure> {
+pub(super) async fn load(
+    login: &Login,
+    identity: &mut Identity,
+) -> Result<Arc<ClientConfig>, Failure> {
     let Some(ca_file) = &login.ca_file else {
-        return Err(failure("mqtts needs ca_file: the certificate of the broker's CA".into()));
+        return Err(failure("TLS needs ca_file: the certificate of the broker's CA".into()));
     };
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(certificates("ca_file", ca_file).await?);
     if added == 0 {
         return Err(failure(format!("ca_file {}: no usable CA certificate", ca_file.display())));
     }
-    let identity = match (&login.cert_file, &login.key_file) {
+    let shown = match (&login.cert_file, &login.key_file) {
         (None, None) => None,
-        (Some(cert_file), Some(key_file)) => {
-            Some((certificates("cert_file", cert_file).await?, private_key(key_file).await?))
-        }
+        (Some(cert_file), Some(key_file)) => Some(identity.read(cert_file, key_file).await?),
         _ => return Err(failure("cert_file and key_file go together".into())),
     };
     let clock = FlooredClock { floor: UnixTime::since_unix_epoch(floor(login)) };
@@ -44,11 +47,9 @@ pub(super) async fn load(login: &Login) -> Result<Arc<ClientConfig>, Failure> {
             .with_safe_default_protocol_versions()
             .map_err(|error| failure(error.to_string()))?
             .with_root_certificates(roots);
-    let config = match identity {
+    let config = match shown {
         None => builder.with_no_client_auth(),
-        Some((chain, key)) => builder
-            .with_client_auth_cert(chain, key)
-            .map_err(|error| failure(format!("cert_file and key_file: {error}")))?,
+        Some(shown) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown))),
     };
     Ok(Arc::new(config))
 }
@@ -70,7 +71,10 @@ impl TimeProvider for FlooredClock {
     }
 }
 
-async fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+pub(super) async fn certificates(
+    key: &str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let pem = read(key, path).await?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match found {
@@ -82,7 +86,7 @@ async fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'stat
     }
 }
 
-async fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Failure> {
+pub(super) async fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Failure> {
     let facts =
         tokio::fs::metadata(path).await.map_err(|error| unreadable("key_file", path, &error))?;
     let mode = facts.permissions().mode() & 0o777;
@@ -106,6 +110,6 @@ fn unreadable(key: &str, path: &Path, error: &std::io::Error) -> Failure {
     failure(format!("cannot read {key} {}: {error}", path.display()))
 }
 
-fn failure(reason: String) -> Failure {
+pub(super) fn failure(reason: String) -> Failure {
     Failure { reason, cause: DownCause::Tls }
 }

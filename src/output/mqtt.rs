@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use super::queue::Queue;
 use super::{Content, Counts, Item, Pauses};
 use crate::core::window::Latest;
-use crate::mqtt::{self, Broker, Failure, Login, Secrets};
+use crate::mqtt::{self, Broker, Failure, Identity, Secrets};
 use crate::wire::topic;
 
 /// Series whose newest result is known.
@@ -156,7 +156,7 @@ pub(super) async fn run(gateway: Arc<str>, broker: Broker, queue: Arc<Queue>, co
     // half done.
     tokio::join!(
         publish(Waiting::new(gateway), &client, &queue, &between),
-        turn(events, &broker.login, &what, &counts, &between),
+        turn(events, &broker, &what, &counts, &between),
     );
 }
 
@@ -196,16 +196,17 @@ async fn publish(mut waiting: Waiting, client: &AsyncClient, queue: &Queue, betw
 /// back and sent again, unless something newer has come.
 async fn turn(
     mut events: EventLoop,
-    login: &Login,
+    broker: &Broker,
     what: &str,
     counts: &Counts,
     between: &Between,
 ) {
     let mut pauses = Pauses::default();
+    let mut identity = Identity::default();
     let mut is_prepared = false;
     loop {
         while !is_prepared {
-            match login.read().await {
+            match broker.read(&mut identity).await {
                 Ok(secrets) => {
                     // Files may have changed since the last attempt.
                     secrets.give_v4(&mut events.mqtt_options);
@@ -237,7 +238,7 @@ async fn turn(
                 });
                 between.returned().extend(unsent);
                 is_prepared = false;
-                counts.failed(what, &Failure::from(error).reason);
+                counts.failed(what, &identity.explain(Failure::from(error)).reason);
                 tokio::time::sleep(pauses.next()).await;
             }
         }

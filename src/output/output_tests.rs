@@ -217,6 +217,7 @@ async fn a_broker_on_site_keeps_the_newest_result_of_each_series() {
         host: "127.0.0.1".into(),
         port,
         client_id: "on-site".into(),
+        path: None,
         login: Login::default(),
     })));
     handle.offer(&item_of(result("a", 1, 10)));

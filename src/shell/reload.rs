@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 use super::roster::{Change, Positions};
 use super::run::Running;
-use crate::config::{Address, Config, Problems, Source, SourceKind};
+use crate::config::{Address, Config, Credentials, Problems, Source, SourceKind};
 use crate::host::systemd;
 use crate::source::{self, Bound, SourceError};
 
@@ -38,6 +38,8 @@ pub type LogSwitch = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 pub struct Origin {
     /// The file.
     pub file: PathBuf,
+    /// What it may name of systemd's.
+    pub credentials: Credentials,
     /// Sets `gateway.log`.
     pub log: LogSwitch,
 }
@@ -124,7 +126,7 @@ impl Running {
     }
 
     async fn try_reload(&mut self, origin: &Origin) -> Result<String, String> {
-        let next = load(origin.file.clone()).await?;
+        let next = load(origin.file.clone(), origin.credentials.clone()).await?;
         let fixed = self.config.fixed_in(&next);
         if !fixed.is_empty() {
             let file = origin.file.display().to_string();
@@ -208,9 +210,9 @@ impl Running {
     }
 }
 
-async fn load(file: PathBuf) -> Result<Config, String> {
+async fn load(file: PathBuf, credentials: Credentials) -> Result<Config, String> {
     // It may lie on a disk that is slow.
-    let loaded = tokio::task::spawn_blocking(move || Config::load(&file)).await;
+    let loaded = tokio::task::spawn_blocking(move || Config::load(&file, &credentials)).await;
     match loaded {
         Ok(loaded) => loaded.map_err(|problems| one_line(&problems)),
         Err(error) => Err(format!("it could not be read: {error}")),

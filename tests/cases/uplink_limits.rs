@@ -149,3 +149,28 @@ async fn m_09_five_in_flight_and_a_slow_broker_while_a_backlog_drains() {
     assert_eq!(log.connects.len(), before + 1);
     assert!(log.unacknowledged_max <= 5, "{} at once", log.unacknowledged_max);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m_08_batches_that_prove_too_large_are_not_overtaken_by_those_behind_them() {
+    // Six bytes of JSON for each control character, and a guess of two.
+    let keys = "format = \"json-batch\"\nmax_payload = \"16KiB\"\nbatch_max_bytes = \"16KiB\"";
+    let plant = Plant::start(Script::default(), keys, &["in"]).await;
+    plant.broker.refuse(true);
+    plant.broker.close_all();
+    let text = "\\u0001".repeat(500);
+    let mut stream = plant.connect("in");
+    for number in 1..=200 {
+        let id = format!("\"id\":\"{number}\"");
+        writeln!(stream, "{{\"entity\":\"e\",\"property\":\"p\",\"value\":\"{text}\",{id}}}")
+            .unwrap();
+    }
+    plant.wait_for_status("all is stored", |status| status["sources"][0]["stored"] == 200);
+    plant.broker.refuse(false);
+    plant.wait(|log| readings(log).flat_map(seqs).count() >= 200).await;
+    plant.wait_for_status("nothing waits", |status| status["uplink"]["backlog"] == 0);
+    let log = plant.broker.log();
+    let all: Vec<u64> = readings(&log).flat_map(seqs).collect();
+    assert_eq!(all, (1..=200).collect::<Vec<u64>>(), "in order, each once");
+    assert!(readings(&log).count() > 1 && readings(&log).all(|seen| seen.payload.len() <= 16_384));
+    assert_eq!(plant.status()["sources"][0]["lost"], 0);
+}

@@ -30,6 +30,7 @@ pub(crate) fn settings(port: u16, protocol: Protocol) -> Settings {
         broker: Broker {
             host: "127.0.0.1".into(),
             port,
+            path: None,
             client_id: "tidegate-gw-07".into(),
             login: Login::default(),
         },
@@ -81,7 +82,14 @@ impl Link {
     }
 
     pub(crate) fn say(&self, id: u64, body: PublishBody) {
-        self.command(LinkCommand::Publish(Publish { id: PublishId(id), lane: Lane::Live, body }));
+        self.say_knowing(0, id, body);
+    }
+
+    /// The same, decided on when it was known that the batch `last_refused` is too large.
+    pub(crate) fn say_knowing(&self, last_refused: u64, id: u64, body: PublishBody) {
+        let (id, last_refused) = (PublishId(id), PublishId(last_refused));
+        let publish = Publish { id, lane: Lane::Live, last_refused, body };
+        self.command(LinkCommand::Publish(publish));
     }
 
     pub(crate) async fn expect_pubacks(&mut self, ids: impl IntoIterator<Item = u64>) {

@@ -1,11 +1,11 @@
 //! Limits of ours and of the broker.
 
 use tidegate::core::id::PublishId;
-use tidegate::core::seam::{DownCause, LinkEvent, LinkTerms};
+use tidegate::core::seam::{DownCause, LinkEvent, LinkTerms, PublishBody};
 use tidegate::link::Protocol;
 
-use crate::harness::{BOTH, CONNECT, Link, frontier, settings, text};
-use crate::support::broker::ScriptedBroker;
+use crate::harness::{BOTH, CONNECT, Link, frontier, reading, record, settings, text};
+use crate::support::broker::{ScriptedBroker, SeenPublish};
 use crate::support::script::Script;
 
 #[tokio::test]
@@ -51,6 +51,41 @@ async fn a_payload_over_our_limit_is_not_sent_and_the_rest_is() {
         link.say(3, text(3, "x".repeat(19_000)));
         link.expect_pubacks([3]).await;
         assert_eq!(broker.publishes().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn what_follows_a_batch_over_the_limit_waits_until_that_is_known() {
+    for protocol in BOTH {
+        let broker = ScriptedBroker::start(Script::default()).await;
+        let mut settings = settings(broker.port(), protocol);
+        settings.max_payload = 2_000;
+        let mut link = Link::spawn(settings);
+        link.connect().await;
+        let batch = |source, seqs: std::ops::RangeInclusive<u64>| {
+            PublishBody::Batch(seqs.map(|seq| record(source, seq)).collect())
+        };
+        link.publish(1);
+        link.say(2, batch("press-line", 2..=31));
+        link.say(3, reading("press-line", 32));
+        link.say(4, reading("other", 1));
+        // Decided on when it was known: it goes.
+        link.say_knowing(2, 5, batch("press-line", 2..=3));
+        link.say_knowing(2, 6, reading("press-line", 4));
+        let mut answers = Vec::new();
+        while answers.len() < 5 {
+            answers.push(match link.event().await {
+                LinkEvent::Puback { id, code: 0 } => (id.0, true),
+                LinkEvent::TooLarge { id, limit: 2_000, .. } => (id.0, false),
+                event => panic!("{event:?}"),
+            });
+        }
+        answers.sort_unstable();
+        assert_eq!(answers, [(1, true), (2, false), (4, true), (5, true), (6, true)]);
+        link.disconnect().await;
+        let seen: Vec<_> = broker.publishes().iter().map(SeenPublish::json).collect();
+        assert_eq!(seen.len(), 4, "what was decided on too early was not sent");
+        assert_eq!(seen[2]["readings"][1]["seq"], 3);
     }
 }
 

@@ -1,14 +1,9 @@
 //! mqtts with a CA made here.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rumqttc::tokio_rustls::rustls::crypto::ring;
-use rumqttc::tokio_rustls::rustls::server::WebPkiClientVerifier;
-use rumqttc::tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
 use tidegate::core::order::{OrderedReading, Place};
 use tidegate::core::seam::DownCause;
@@ -18,62 +13,18 @@ use tidegate::output::{self, Content, Item, OutputKind, OutputSettings};
 
 use crate::harness::{BOTH, CONNECT, Link, PATIENCE, record, settings};
 use crate::support::broker::ScriptedBroker;
+use crate::support::pki::{self, Ca, Leaf, ca, leaf, set_mode};
 use crate::support::script::Script;
 
-type Ca = CertifiedIssuer<'static, KeyPair>;
-
-fn ca(name: &str) -> Ca {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-struct Leaf {
-    certificate: rcgen::Certificate,
-    key: KeyPair,
-}
-
-fn leaf(name: &str, ca: &Ca, adjust: impl FnOnce(&mut CertificateParams)) -> Leaf {
-    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    adjust(&mut params);
-    let key = KeyPair::generate().unwrap();
-    Leaf { certificate: params.signed_by(&key, ca).unwrap(), key }
-}
-
-async fn broker(leaf: &Leaf, client_ca: Option<&Ca>) -> ScriptedBroker {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .unwrap();
-    let builder = match client_ca {
-        None => builder.with_no_client_auth(),
-        Some(ca) => {
-            let mut roots = RootCertStore::empty();
-            roots.add(ca.der().clone()).unwrap();
-            let verifier =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            builder.with_client_cert_verifier(verifier.unwrap())
-        }
-    };
-    let chain = vec![leaf.certificate.der().clone()];
-    let key = leaf.key.serialize_der().try_into().unwrap();
-    let config = builder.with_single_cert(chain, key).unwrap();
-    ScriptedBroker::start_tls(Script::default(), config).await
+pub(crate) async fn broker(leaf: &Leaf, client_ca: Option<&Ca>) -> ScriptedBroker {
+    ScriptedBroker::start_tls(Script::default(), pki::server(leaf, client_ca)).await
 }
 
 fn write(directory: &TempDir, name: &str, content: &str, mode: u32) -> PathBuf {
-    let path = directory.path().join(name);
-    fs::write(&path, content).unwrap();
-    set_mode(&path, mode);
-    path
+    pki::write(directory.path(), name, content, mode)
 }
 
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
-fn mqtts(port: u16, protocol: Protocol, ca_file: PathBuf) -> Settings {
+pub(crate) fn mqtts(port: u16, protocol: Protocol, ca_file: PathBuf) -> Settings {
     let plain = settings(port, protocol);
     let login = Login { tls: true, ca_file: Some(ca_file), ..Login::default() };
     let broker = Broker { host: "localhost".into(), login, ..plain.broker };
@@ -130,7 +81,7 @@ async fn a_gateway_in_1970_judges_certificates_by_its_build_date() {
     let directory = tempfile::tempdir().unwrap();
     let ours = ca("ours");
     let ca_file = write(&directory, "ca.pem", &ours.pem(), 0o644);
-    let future = |params: &mut CertificateParams| {
+    let future = |params: &mut rcgen::CertificateParams| {
         params.not_before = rcgen::date_time_ymd(2200, 1, 1);
         params.not_after = rcgen::date_time_ymd(2300, 1, 1);
     };
@@ -196,7 +147,7 @@ async fn mqtts_without_a_usable_ca_file_is_refused_before_a_byte_is_sent() {
     assert!(reason.contains("cannot read ca_file"), "{reason}");
     settings.broker.login.ca_file = None;
     let reason = Link::refused(settings, DownCause::Tls).await;
-    assert!(reason.contains("mqtts needs ca_file"), "{reason}");
+    assert!(reason.contains("TLS needs ca_file"), "{reason}");
     assert_eq!(broker.log().accepted, 0);
 }
 
@@ -231,7 +182,7 @@ async fn an_output_logs_in_as_the_uplink_does_and_reads_its_files_anew() {
     let (host, port, client_id) = ("localhost".into(), broker.port(), "site".into());
     let output = output::spawn(OutputSettings {
         gateway: "gw".into(),
-        kind: OutputKind::Mqtt(Broker { host, port, client_id, login }),
+        kind: OutputKind::Mqtt(Broker { host, port, path: None, client_id, login }),
         windows: Vec::new(),
         order: Some("o".into()),
     });

@@ -37,6 +37,11 @@ pub struct Broker {
     pub is_up: bool,
     pub unacknowledged: usize,
     is_silent: bool,
+    /// Readings in one payload, at most; found out by trying.
+    batch_max: usize,
+    /// Batches that were too large: what follows on their lane is not sent until that
+    /// is known.
+    too_large: BTreeMap<(SourceId, bool), PublishId>,
     /// The gateway's disk is put back to an older copy.
     is_restored: bool,
     retained: BTreeMap<SourceId, RetainedFrontier>,
@@ -64,6 +69,8 @@ impl Broker {
         self.connection += 1;
         self.is_silent = has_faults && rng.chance(10);
         self.unacknowledged = 0;
+        self.too_large.clear();
+        self.batch_max = if self.connection.is_multiple_of(3) { 2 } else { usize::MAX };
         if has_faults && rng.chance(30) {
             return vec![(rng.between(100, 900_000), down(rng, "refused"))];
         }
@@ -73,7 +80,7 @@ impl Broker {
             rng.between(100, 50_000),
             LinkEvent::Up(LinkTerms {
                 receive_max,
-                payload_max: None,
+                payload_max: self.connection.is_multiple_of(4).then_some(1_000),
                 session_present: rng.chance(50),
                 frontiers: if asks_frontiers {
                     self.retained.values().cloned().collect()
@@ -92,6 +99,24 @@ impl Broker {
     pub fn publish(&mut self, publish: Publish, rng: &mut Rng, has_faults: bool) -> Answers {
         if has_faults && rng.chance(1) {
             return self.cut(rng, "dropped before receipt");
+        }
+        let (source, readings) = match &publish.body {
+            PublishBody::Entry(entry) => (Some(entry.source()), 1),
+            PublishBody::Batch(records) => (records.first().map(|one| &one.source), records.len()),
+            PublishBody::Frontier(_) | PublishBody::Status(_) => (None, 0),
+        };
+        if let Some(source) = source {
+            let stream = (source.clone(), publish.lane == Lane::Live);
+            let refused = self.too_large.get(&stream);
+            if refused.is_some_and(|refused| publish.last_refused < *refused) {
+                return Vec::new();
+            }
+            if readings > self.batch_max {
+                self.too_large.insert(stream, publish.id);
+                let (size, limit) = (readings as u64, self.batch_max as u64);
+                let answer = LinkEvent::TooLarge { id: publish.id, size, limit };
+                return vec![(1_000, answer)];
+            }
         }
         self.see(&publish);
         let code = self.judge(&publish.body, rng, has_faults);

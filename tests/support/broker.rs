@@ -23,6 +23,8 @@ pub(crate) struct Log {
     pub(crate) accepted: usize,
     /// TLS handshakes that failed.
     pub(crate) tls_failures: usize,
+    /// The certificate that each client showed, in DER.
+    pub(crate) certificates: Vec<Vec<u8>>,
     pub(crate) connects: Vec<SeenConnect>,
     pub(crate) publishes: Vec<SeenPublish>,
     /// Connection and packet id of each PUBACK sent for a publish.
@@ -218,7 +220,12 @@ async fn serve(
         match tls {
             None => talk.run(stream).await,
             Some(acceptor) => match acceptor.accept(stream).await {
-                Ok(stream) => talk.run(stream).await,
+                Ok(stream) => {
+                    if let Some([shown, ..]) = stream.get_ref().1.peer_certificates() {
+                        shared.note(|log| log.certificates.push(shown.to_vec()));
+                    }
+                    talk.run(stream).await;
+                }
                 Err(_) => shared.note(|log| log.tls_failures += 1),
             },
         }

@@ -9,6 +9,7 @@ pub(crate) mod limit;
 pub(crate) mod modbus;
 pub(crate) mod mount;
 pub(crate) mod packet;
+pub(crate) mod pki;
 pub(crate) mod process;
 pub(crate) mod pty;
 pub(crate) mod script;

@@ -31,6 +31,20 @@ pub(crate) fn has_mosquitto(test: &str) -> bool {
     is_there
 }
 
+/// Whether that Mosquitto takes MQTT over WebSocket: some builds do not.
+pub(crate) fn has_websockets(test: &str) -> bool {
+    if !has_mosquitto(test) {
+        return false;
+    }
+    let program = std::fs::read(mosquitto_path().unwrap()).unwrap();
+    let name = b"libwebsockets";
+    let is_there = program.windows(name.len()).any(|bytes| bytes == name);
+    if !is_there {
+        skip(test);
+    }
+    is_there
+}
+
 #[expect(clippy::print_stdout, reason = "a skip is said, not silent")]
 fn skip(test: &str) {
     println!("{test}: skipped, mosquitto is not installed");
@@ -85,11 +99,17 @@ pub(crate) struct Mosquitto {
 
 impl Mosquitto {
     pub(crate) fn start(folder: &Path) -> Self {
+        Self::start_with(folder, "")
+    }
+
+    /// With more listeners than the plain one of `port`.
+    pub(crate) fn start_with(folder: &Path, listeners: &str) -> Self {
         let port = free_port();
         let config = folder.join("mosquitto.conf");
         let text = format!(
             "listener {port} 127.0.0.1\nallow_anonymous true\npersistence true\n\
-             persistence_location {}/\nmax_queued_messages 0\nmax_inflight_messages 0\nuser root\n",
+             persistence_location {}/\nmax_queued_messages 0\nmax_inflight_messages 0\nuser root\n\
+             {listeners}",
             folder.display()
         );
         std::fs::write(&config, text).unwrap();

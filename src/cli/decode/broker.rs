@@ -9,7 +9,7 @@ use super::PACKET_BYTES_MAX;
 use crate::cli::subscription::Subscription;
 use crate::config::MqttUrl;
 use crate::exit::{Exit, Failure};
-use crate::mqtt::{self, Login};
+use crate::mqtt::{self, Identity, Login};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -31,7 +31,7 @@ pub(super) struct Broker {
     /// The file that holds the password.
     #[arg(long, value_name = "FILE", requires = "username")]
     password_file: Option<PathBuf>,
-    /// PEM certificates that are trusted; mqtts needs them.
+    /// PEM certificates that are trusted; mqtts and wss need them.
     #[arg(long, value_name = "FILE", requires = "url")]
     ca_file: Option<PathBuf>,
     /// Our PEM certificate, if the broker wants one.
@@ -88,9 +88,11 @@ impl Broker {
             key_file: self.key_file.clone(),
             time_floor_s: 0,
         };
-        let secrets = login.read().await.map_err(|failure| failure.reason)?;
         let id = format!("tidegate-decode-{}", std::process::id());
-        let broker = mqtt::Broker { host: url.host.clone(), port: url.port, client_id: id, login };
+        let (host, path) = (url.host.clone(), url.path.clone());
+        let broker = mqtt::Broker { host, port: url.port, path, client_id: id, login };
+        let secrets = broker.read(&mut Identity::default()).await;
+        let secrets = secrets.map_err(|failure| failure.reason)?;
         let mut options = broker.options_v5(secrets);
         options.set_keep_alive(KEEP_ALIVE).set_max_packet_size(Some(PACKET_BYTES_MAX));
         Ok(options)

@@ -4,6 +4,7 @@ use std::path::Path;
 use clap::Parser as _;
 
 use super::*;
+use crate::config::Credentials;
 
 #[derive(clap::Parser)]
 struct Line {
@@ -53,7 +54,7 @@ fn args(folder: &Path, more: &str) -> Args {
 /// The report, and what was said on the way.
 fn replayed(folder: &Path, more: &str) -> (Report, String) {
     let args = args(folder, more);
-    let config = Config::load(&args.window).unwrap();
+    let config = Config::load(&args.window, &Credentials::Unseen).unwrap();
     let trace = load(&args, &config).unwrap();
     let mut text = String::new();
     let report = replay(&args, &config, &trace, |said| {
@@ -130,7 +131,7 @@ fn a_pushed_clock_changes_nothing() {
     assert!(text.contains(", 120 pushed stamps kept out\n"), "{text}");
     // It would, if the flag did not keep it out: 120 stamps, ten minutes ahead.
     let args = args(folder.path(), "");
-    let config = Config::load(&args.window).unwrap();
+    let config = Config::load(&args.window, &Credentials::Unseen).unwrap();
     let mut trace = load(&args, &config).unwrap();
     let in_order: Vec<usize> = (0..trace.readings.len()).collect();
     let undisturbed = run(&config.windows, &trace, &in_order, None);
@@ -203,7 +204,7 @@ fn a_journal_and_its_export_give_the_same_results() {
     crate::shell::offline::cat(&data_dir, "gw", 0, |line| text.extend_from_slice(line)).unwrap();
     std::fs::write(&export, text).unwrap();
     let args = args(folder.path(), "");
-    let config = Config::load(&args.window).unwrap();
+    let config = Config::load(&args.window, &Credentials::Unseen).unwrap();
     let outcomes = [&data_dir, &export].map(|path| {
         let mut loader = Loader::new(&config);
         loader.add(path).unwrap();
@@ -277,7 +278,7 @@ fn alignment_keeps_the_order_of_each_source_and_the_drift() {
     let other = folder.path().join("other.jsonl");
     let more = format!("{} --max-drift 5s", other.display());
     let args = args(folder.path(), &more);
-    let trace = load(&args, &Config::load(&args.window).unwrap()).unwrap();
+    let trace = load(&args, &Config::load(&args.window, &Credentials::Unseen).unwrap()).unwrap();
     let order: Vec<usize> = (0..trace.readings.len()).collect();
     let aligned = align::align(&trace.readings, &order, Span::from_secs(5));
     let mut sorted = aligned.clone();

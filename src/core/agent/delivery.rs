@@ -257,7 +257,8 @@ impl Agent {
                 None => return,
                 Some(Taken::Goes(id, lane, entries)) => {
                     let body = self.body(now, at, entries);
-                    let publish = Publish { id, lane, body };
+                    let last_refused = self.uplinks[at].forward.last_refused();
+                    let publish = Publish { id, lane, last_refused, body };
                     self.uplinks[at].command(LinkCommand::Publish(publish), effects);
                 }
                 Some(Taken::Stays(offset, entry)) => self.settle(now, at, &[(offset, *entry)]),

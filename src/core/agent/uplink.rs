@@ -92,7 +92,8 @@ impl Uplink {
     /// A frontier or status, retained.
     pub(super) fn say(&mut self, body: PublishBody, now: MonoTime, effects: &mut Vec<Effect>) {
         let id = self.forward.send_control(now);
-        let publish = Publish { id, lane: Lane::Live, body };
+        let publish =
+            Publish { id, lane: Lane::Live, last_refused: self.forward.last_refused(), body };
         self.command(LinkCommand::Publish(publish), effects);
     }
 

@@ -131,6 +131,15 @@ impl Flights {
         Some(flight)
     }
 
+    /// What was launched after `id`, of its source and lane, was not sent either.
+    pub(super) fn recall_behind(&mut self, id: PublishId, source: &SourceId, lane: Lane) {
+        let behind = self.by_id.range(PublishId(id.0 + 1)..);
+        let same = behind.filter(|(_, flight)| flight.lane == lane);
+        let same = same.filter(|(_, flight)| flight.source() == Some(source));
+        let ids: Vec<_> = same.map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| drop(self.land(id)));
+    }
+
     /// The broker answered: whatever it said, it did not die of it.
     pub(super) fn was_answered(&mut self, flight: &Flight) {
         self.has_puback = true;

@@ -299,6 +299,28 @@ fn a_batch_too_large_to_be_sent_is_halved_and_grows_again() {
 }
 
 #[test]
+fn what_follows_a_batch_that_is_too_large_does_not_pass_it() {
+    let mut rig = Rig::new(batches(4));
+    rig.up();
+    rig.commit_many("a", 12);
+    rig.commit_many("b", 4);
+    let flying = rig.take(at(0));
+    let offsets: Vec<_> = flying.iter().map(|(_, _, offsets)| offsets[0]).collect();
+    assert_eq!(offsets, [0, 4, 8, 12]);
+    // The first of the three has left; the third was decided on before it was known
+    // that the second cannot.
+    let refused = flying[1].0;
+    assert!(matches!(rig.forward.too_large(refused), Verdict::Again));
+    assert_eq!(rig.forward.last_refused(), refused);
+    let again = [[4, 5], [6, 7], [8, 9], [10, 11]];
+    assert_eq!(rig.offsets(at(0)), again);
+    // The one that was never sent is no longer known, the other source's is.
+    assert!(matches!(rig.forward.puback(flying[2].0, 0, at(1)), Verdict::Unknown));
+    rig.ack(flying[0].0, at(1));
+    rig.ack(flying[3].0, at(1));
+}
+
+#[test]
 fn what_kills_every_connection_is_set_aside_and_its_neighbours_arrive() {
     let mut rig = Rig::new(ForwardSettings::DEFAULT);
     rig.commit_many("a", 3);

@@ -9,7 +9,9 @@
 //! its own: live entries go first, the backlog drains beside them within its
 //! share ([`ShareSettings`]). Within a lane, and so always where there is only
 //! one, the first sight of every sequence number of a source is in order,
-//! whatever the broker remembers.
+//! whatever the broker remembers. What flew behind a batch that proves too large is
+//! taken back unsent. One thing remains: what a broker refuses by a reason code has
+//! left, and so have those in flight behind it; they may be acknowledged before it.
 //!
 //! Reading order: this file, `lane`, `flight`, `hold`, `share`, `batch`.
 
@@ -121,6 +123,7 @@ pub struct Forward {
     /// Readings in one publish, as far as the broker's limits are learnt.
     run_max: usize,
     lingers_since: Option<MonoTime>,
+    last_refused: PublishId,
 }
 
 impl Forward {
@@ -143,7 +146,13 @@ impl Forward {
             refused: BTreeMap::new(),
             run_max: settings.batching.readings_max,
             lingers_since: None,
+            last_refused: PublishId::default(),
         }
+    }
+
+    /// The newest publish that was found too large to be sent.
+    pub fn last_refused(&self) -> PublishId {
+        self.last_refused
     }
 
     /// What is done with.

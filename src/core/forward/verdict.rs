@@ -63,11 +63,15 @@ impl Forward {
         }
     }
 
-    /// The publish could not be sent: over a limit of size.
+    /// The publish could not be sent: over a limit of size. Nor was what followed a
+    /// batch on its lane, see [`Publish::last_refused`](crate::core::seam::Publish).
     pub fn too_large(&mut self, id: PublishId) -> Verdict {
         let Some(flight) = self.flights.land(id) else { return Verdict::Unknown };
+        self.last_refused = id;
+        let lane = flight.lane;
         let mut entries = flight.entries;
-        if entries.len() > 1 {
+        if let [(_, first), _, ..] = &entries[..] {
+            self.flights.recall_behind(id, first.source(), lane);
             self.run_max = entries.len() / 2;
             self.rewind();
             return Verdict::Again;

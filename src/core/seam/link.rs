@@ -26,7 +26,9 @@ pub enum LinkEvent {
         /// MQTT 5 reason code; 0 in MQTT 3.1.1.
         code: u8,
     },
-    /// The publish was not sent: its payload is over a limit.
+    /// The publish was not sent: its payload is over a limit. If it is a batch,
+    /// nothing that follows it of its source and lane is sent either before
+    /// [`Publish::last_refused`] shows that this is known.
     TooLarge {
         /// Which.
         id: PublishId,
@@ -103,12 +105,16 @@ pub struct Publish {
     pub id: PublishId,
     /// Whether it was there before the link came up.
     pub lane: Lane,
+    /// The newest batch that was known to be too large when this was decided on. What
+    /// flew behind that batch must not pass it: readings of one source and lane are
+    /// first seen in order.
+    pub last_refused: PublishId,
     /// What to say.
     pub body: PublishBody,
 }
 
 /// Whether something was committed before or after the link came up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// After: fresh. Frontiers and status too.
     Live,

@@ -13,7 +13,7 @@ use super::gather::{Gathered, Gatherer};
 use crate::config::{MqttSource, Source};
 use crate::core::reading::Arrival;
 use crate::core::seam::{Advance, Batch, Outcome};
-use crate::mqtt::{Broker, Failure};
+use crate::mqtt::{Broker, Failure, Identity};
 use crate::source::health::Connected;
 use crate::source::{Door, SourceMessage};
 
@@ -57,6 +57,7 @@ pub(super) struct Session {
     /// The filters of the configuration.
     wanted: Filters,
     remembered: Remembered,
+    identity: Identity,
     /// Whether the broker has had a session of ours since the start.
     was_connected: bool,
     now: Now,
@@ -105,6 +106,7 @@ impl Session {
             receive_max: u16::try_from(source.queue_max).unwrap_or(u16::MAX),
             settings,
             door,
+            identity: Identity::default(),
             was_connected: false,
             now: Now::default(),
         }
@@ -116,7 +118,7 @@ impl Session {
         if let Err(end) = self.remember_wanted().await {
             return end;
         }
-        let secrets = match broker.login.read().await {
+        let secrets = match broker.read(&mut self.identity).await {
             Ok(secrets) => secrets,
             Err(failure) => return failure.into(),
         };
