@@ -68,6 +68,10 @@ pub struct Report {
     pub degraded: Vec<Degraded>,
     /// Readings accepted per second, over the last seconds.
     pub accepted_per_s: f64,
+    /// Memory that the process has (resident set), in bytes, by the kernel's word;
+    /// `null` where it does not tell.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// The journal.
     pub journal: Journal,
     /// The first uplink.
@@ -106,8 +110,12 @@ pub struct Degraded {
 /// The journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// Readings (and gap records) that are neither acknowledged nor evicted.
+    /// Readings, and results of windows that go up, that are neither acknowledged
+    /// nor evicted: what waits for an uplink.
     pub readings: u64,
+    /// Of these, results of windows.
+    #[serde(default)]
+    pub results: u64,
     /// Readings accepted and waiting for their commit.
     pub uncommitted: u64,
     /// Bytes that the data directory takes.
@@ -268,6 +276,12 @@ impl Report {
         self
     }
 
+    /// Adds what the kernel says the process has in memory, in bytes.
+    #[must_use]
+    pub fn with_memory(self, memory_bytes: Option<u64>) -> Self {
+        Self { memory_bytes, ..self }
+    }
+
     /// Adds what the log said last, oldest first.
     #[must_use]
     pub fn with_notices(self, notices: Arc<[Notice]>) -> Self {
@@ -290,6 +304,7 @@ impl Report {
             config: None,
             degraded: degraded(status, now),
             accepted_per_s: rounded(status.accept_rate),
+            memory_bytes: None,
             journal: journal(about, status, wall),
             uplink: uplinks.first().cloned().unwrap_or_default(),
             uplinks,
@@ -312,6 +327,7 @@ fn accepted(sources: &[Source]) -> u64 {
 fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
     Journal {
         readings: status.backlog,
+        results: results(status),
         uncommitted: status.uncommitted,
         bytes: status.disk.used_bytes,
         max_bytes: about.quota_bytes,
@@ -331,6 +347,12 @@ fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
         full: status.full.map(|limit| full_word(limit).to_owned()),
         is_committing: status.is_committing,
     }
+}
+
+/// Results of windows that wait, by the books of their sources.
+fn results(status: &Status) -> u64 {
+    let windows = status.sources.iter().filter(|(id, _)| id.as_str().starts_with("window:"));
+    windows.map(|(_, books)| books.stored).sum()
 }
 
 /// In thousandths.
