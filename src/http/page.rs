@@ -81,7 +81,7 @@ pub(super) fn is_asset(path: &str) -> bool {
 pub fn protect(router: Router) -> Router {
     router.layer(map_response(async |mut response: Response| {
         for (name, value) in HEADERS {
-            response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response
     }))

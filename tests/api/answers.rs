@@ -41,7 +41,7 @@ const REQUESTS: [(&str, &str, &str, &str); 19] = [
     ("discard", "/api/v1/quarantine/discard", JSON, "{\"ids\":[\"1\"]}"),
     ("journalStats", "/api/v1/journal/stats", "", ""),
     ("journalPage", "/api/v1/journal/page?from=0", "", ""),
-    ("journalVerify", "/api/v1/journal/verify", "", ""),
+    ("journalVerify", "/api/v1/journal/verify?segment=1", "", ""),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

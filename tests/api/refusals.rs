@@ -77,8 +77,7 @@ async fn no_id_is_a_path() {
         "1/../../kept",
     ];
     let body = json!({ "ids": ids }).to_string();
-    let answer =
-        gateway.post(Door::Control, "/api/v1/quarantine/discard", JSON, &body).json();
+    let answer = gateway.post(Door::Control, "/api/v1/quarantine/discard", JSON, &body).json();
     let outcomes: Vec<_> = answer.as_array().unwrap().iter().map(|one| &one["outcome"]).collect();
     assert_eq!(outcomes, vec!["absent"; ids.len()]);
     assert_eq!(std::fs::read_to_string(kept.join("file")).unwrap(), "kept");

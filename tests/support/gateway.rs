@@ -76,6 +76,7 @@ impl Gateway {
              [[source]]\nname = \"posted\"\ntype = \"http\"\nmax_body = \"64KiB\"\n\
              [[window]]\nname = \"pressure-10s\"\nkind = \"tumbling\"\nsize = \"10s\"\n\
              bound = \"5s\"\nallowed_lateness = \"30s\"\nexpected_interval = \"1s\"\n\
+             idle_after = \"1s\"\n\
              aggregates = [\"count\", \"sum\", \"mean\", \"min\", \"max\", \"first\", \"last\", \
              \"range\", \"stddev\", \"twa\", \"p50\", \"p95\", \"p99\", \"rate\"]\n\
              [[output]]\ntype = \"jsonl\"\npath = \"{place}/out.jsonl\"\nordered_readings = true\n",
@@ -91,6 +92,7 @@ impl Gateway {
 
     /// The source opens when the address has been open for a moment.
     fn wait_for_source(&self) {
+        wait("the control socket is there", || self.data_dir().join("control.sock").exists());
         wait("the source takes readings", || {
             self.post(Door::Control, "/api/v1/readings", "", "").status == 200
         });
