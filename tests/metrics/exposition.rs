@@ -10,7 +10,6 @@ pub(crate) type Labels = BTreeMap<String, String>;
 #[derive(Debug, Default)]
 pub(crate) struct Family {
     pub(crate) kind: String,
-    pub(crate) help: String,
     pub(crate) samples: Vec<(String, Labels, f64)>,
 }
 
@@ -69,7 +68,7 @@ impl Exposition {
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# HELP ") {
                 let (name, help) = rest.split_once(' ').unwrap();
-                let new = Family { help: help.to_owned(), ..Family::default() };
+                let new = Family::default();
                 assert!(families.insert(name.to_owned(), new).is_none(), "{name} comes twice");
                 assert!(is_name(name) && help.len() > 5, "{line}");
                 current = name.to_owned();
