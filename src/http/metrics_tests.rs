@@ -4,6 +4,7 @@ use super::super::clock::{Clock, Steps};
 use super::super::status::{Journal, Source, SourceHealth, Uplink};
 use super::clock::clock_number;
 use super::*;
+use crate::http::config::{ConfigInForce, Reload};
 use crate::http::lateness::SourceLateness;
 use crate::http::orders::Ordered;
 use crate::http::windows::Window;
@@ -334,8 +335,12 @@ fn a_store_in_trouble_is_seen() {
     let mut bad = report();
     bad.journal.is_committing = false;
     bad.journal.full = Some("reserve".to_owned());
+    let refused = Reload { at: String::new(), ok: false, detail: String::new() };
+    let (file, loaded_at) = (String::new(), String::new());
+    bad.config = Some(ConfigInForce { file, loaded_at, last_reload: Some(refused) });
     let said = lines(&Metrics::new(vec!["main".to_owned()]), &bad);
     has(&said, "tidegate_journal_committing 0.0");
+    has(&said, "tidegate_config_refused 1.0");
     has(&said, r#"tidegate_journal_full{limit="reserve"} 1.0"#);
     has(&said, r#"tidegate_journal_full{limit="quota"} 0.0"#);
 }

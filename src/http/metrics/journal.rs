@@ -21,6 +21,7 @@ pub(super) struct JournalMetrics {
     committing: Gauges,
     full: Gauges,
     memory: Gauges,
+    config_refused: Gauges,
     uptime: Gauges,
     build: Gauges,
 }
@@ -56,6 +57,11 @@ impl JournalMetrics {
                 "resident_memory_bytes",
                 "Memory the process has, by the kernel; absent where it is silent",
             ),
+            config_refused: add(
+                r,
+                "config_refused",
+                "1 while the newest configuration was not taken over, and an older one is in force",
+            ),
             uptime: add(r, "uptime_seconds", "Since the agent started"),
             build: add(r, "build_info", "1, with what runs and where"),
         }
@@ -82,6 +88,9 @@ impl JournalMetrics {
             set(&self.full, &label, Some(f64::from(u8::from(is_reached))));
         }
         set(&self.memory, &none, report.memory_bytes.map(|bytes| bytes as f64));
+        let reload = report.config.as_ref().and_then(|config| config.last_reload.as_ref());
+        let is_refused = reload.is_some_and(|reload| !reload.ok);
+        set(&self.config_refused, &none, Some(f64::from(u8::from(is_refused))));
         set(&self.uptime, &none, Some(report.uptime_s));
         let label = vec![("version", report.version.clone()), ("gateway", report.gateway.clone())];
         set(&self.build, &label, Some(1.0));
