@@ -23,6 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
+use super::stream::CLIENTS_MAX;
 use crate::core::limits::HTTP_CONNECTIONS_MAX;
 
 /// For the head of a request, from the first moment at which it could have begun.
@@ -33,6 +34,9 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Lines of a head.
 const HEADERS_MAX: usize = 64;
+
+// Who follows the stream stays; the others must find a place beside them.
+const _: () = assert!(3 * CLIENTS_MAX <= HTTP_CONNECTIONS_MAX);
 
 /// Answers requests with `app` for ever. Dropped, it takes its connections with it.
 pub async fn serve<L: Listener>(mut listener: L, app: Router) -> Infallible {
