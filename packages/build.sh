@@ -55,7 +55,7 @@ put 644 README.md "$doc/README.md"
 compressed "$doc/changelog.gz" <CHANGELOG.md
 printf 'tidegate (%s) stable; urgency=medium\n\n  * What is new is in changelog.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | compressed "$doc/changelog.Debian.gz"
-for sample in config/*.toml; do put 644 "$sample" "$doc/examples/${sample##*/}"; done
+for sample in config/*.toml config/grafana/* config/prometheus/*; do put 644 "$sample" "$doc/examples/${sample##*/}"; done
 
 control=$root/DEBIAN
 mkdir "$control"

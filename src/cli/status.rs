@@ -53,8 +53,12 @@ fn text(report: &Report) -> String {
     }
     let _ = writeln!(
         out,
-        "journal   {} readings, {} of {} bytes, {} segments, {} bytes free on disk",
-        journal.readings, journal.bytes, journal.max_bytes, journal.segments, journal.free_bytes
+        "journal   {}, {} of {} bytes, {} segments, {} bytes free on disk",
+        waiting(journal),
+        journal.bytes,
+        journal.max_bytes,
+        journal.segments,
+        journal.free_bytes
     );
     if let Some(lasts) = lasts(journal) {
         let _ = writeln!(out, "          {lasts}");
@@ -100,6 +104,15 @@ fn uplink(one: &Uplink) -> String {
         "uplink    {name} {state}{for_s}\n          {inflight} in flight, \
          {acknowledged_per_s:.0} acknowledged/s, {waits}{lane}\n"
     )
+}
+
+/// What waits for an uplink; results of windows are no readings.
+fn waiting(journal: &Journal) -> String {
+    let readings = journal.readings.saturating_sub(journal.results);
+    match journal.results {
+        0 => format!("{readings} readings"),
+        results => format!("{readings} readings and {results} results of windows"),
+    }
 }
 
 /// What depth and room are in time.

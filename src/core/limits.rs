@@ -134,6 +134,10 @@ pub const DEADBAND_SERIES_MAX: usize = 100_000;
 /// Requests that one `http` source holds at a time.
 pub const PUSH_REQUESTS_MAX: usize = 8;
 
+/// HTTP connections at the address, and as many at the control socket. A third of
+/// them at most are streams.
+pub const HTTP_CONNECTIONS_MAX: usize = 96;
+
 /// Inputs between the store thread, the link task and the driver.
 pub const EVENT_QUEUE_MAX: usize = 1024;
 

@@ -1,4 +1,4 @@
-//! The memory that the C library's allocator keeps for later.
+//! The memory of this process, and what the C library's allocator keeps for later.
 //!
 //! A commit's entries are a block of a megabyte or two that one thread fills and
 //! another frees. glibc watches blocks of that size come and go, takes them for
@@ -39,4 +39,26 @@ fn set(parameter: libc::c_int, value: i32) {
     // SAFETY: two plain numbers; the call takes the allocator's own lock. Of no
     // weight if it is refused: more memory is kept, as without it.
     let _ = unsafe { libc::mallopt(parameter, value) };
+}
+
+/// Bytes of this process that are in memory (its resident set). `None` where the
+/// kernel does not tell (a sandbox without `/proc`).
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_touched_is_resident() {
+        let Some(before) = resident_bytes() else { return };
+        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        // Others may give some back meanwhile, but never so much.
+        assert!(resident_bytes().unwrap() >= before + (32 << 20));
+        drop(block);
+    }
 }

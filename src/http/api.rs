@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::lateness::LatenessReport;
-use super::metrics::{self, Metrics};
+use super::metrics::Metrics;
 use super::page;
 use super::status::Report;
 use super::stream::{self, Results};
@@ -81,6 +81,7 @@ fn telling() -> Router<Api> {
         .route("/api/v1/lateness", get(lateness))
         .route("/api/v1/windows", get(stream::windows))
         .route("/api/v1/stream", get(stream::stream))
+        .route("/api/v1/openapi.json", get(description))
 }
 
 impl Api {
@@ -114,10 +115,19 @@ async fn readyz(State(api): State<Api>) -> Result<Response, Response> {
     })
 }
 
-async fn metrics_text(State(api): State<Api>) -> Result<Response, Response> {
+async fn metrics_text(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Response> {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let report = api.report().await?;
-    let text = api.metrics.text(&report, &api.results.tallies());
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+    let accept = accept.unwrap_or_default();
+    let (content_type, text) = api.metrics.text_for(accept, &report, &api.results.tallies());
+    Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
+}
+
+/// What all these routes take and answer.
+const DESCRIPTION: &str = include_str!("../../docs/openapi.json");
+
+async fn description() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION).into_response()
 }
 
 async fn status(State(api): State<Api>) -> Result<Response, Response> {

@@ -1,14 +1,18 @@
 use std::sync::Arc;
 
-use super::super::clock::Steps;
-use super::super::status::{Journal, Source, Uplink};
+use super::super::clock::{Clock, Steps};
+use super::super::status::{Journal, Source, SourceHealth, Uplink};
+use super::clock::clock_number;
 use super::*;
+use crate::http::config::{ConfigInForce, Reload};
 use crate::http::lateness::SourceLateness;
 use crate::http::orders::Ordered;
+use crate::http::windows::Window;
 
 pub(in crate::http) fn report() -> Report {
     let journal = Journal {
         readings: 290,
+        results: 20,
         uncommitted: 0,
         bytes: 4_096,
         max_bytes: 1 << 30,
@@ -94,6 +98,7 @@ pub(in crate::http) fn report() -> Report {
         epoch: String::new(),
         degraded: Vec::new(),
         accepted_per_s: 0.0,
+        memory_bytes: Some(12_345_678),
         journal,
         uplinks: vec![uplink.clone()],
         uplink,
@@ -183,6 +188,10 @@ fn books_and_counts_have_the_names_of_the_contract() {
     has(&lines, r#"tidegate_uplink_connected{uplink="main"} 1.0"#);
     has(&lines, r#"tidegate_uplink_inflight{uplink="main"} 7.0"#);
     has(&lines, r#"tidegate_uplink_drain_eta_seconds{uplink="main"} 10.0"#);
+    has(&lines, r#"tidegate_uplink_held_sources{uplink="main"} 0.0"#);
+    has(&lines, "tidegate_journal_results 20.0");
+    has(&lines, "tidegate_resident_memory_bytes 12345678.0");
+    has(&lines, "tidegate_journal_committing 1.0");
     has(&lines, "tidegate_clock_state 3.0");
     has(&lines, "tidegate_clock_max_error_seconds 0.0012");
     has(&lines, r#"tidegate_clock_source{source="ntp"} 1.0"#);
@@ -284,6 +293,80 @@ fn a_window_that_said_nothing_counts_zero() {
     has(&said, r#"tidegate_window_results_total{window="pressure-10s",status="final"} 0"#);
     has(&said, r#"tidegate_late_total{window="pressure-10s",class="too_late"} 0"#);
     assert!(!said.iter().any(|line| line.starts_with("tidegate_watermark_lag_seconds{")));
+}
+
+#[test]
+fn sources_say_how_they_fare() {
+    let health = SourceHealth { state: "up".to_owned(), errors: 3, ..SourceHealth::default() };
+    let mut fine = report().with_health([("press".to_owned(), health.clone())]);
+    fine.sources[0].last_reading_age_s = Some(2.5);
+    fine.sources[0].refused_full = 6;
+    let metrics = Metrics::new(vec!["main".to_owned()]);
+    let said = lines(&metrics, &fine);
+    has(&said, r#"tidegate_source_up{source="press"} 1.0"#);
+    has(&said, r#"tidegate_source_errors_total{source="press"} 3"#);
+    has(&said, r#"tidegate_source_missed_polls_total{source="press"} 0"#);
+    has(&said, r#"tidegate_source_last_reading_age_seconds{source="press"} 2.5"#);
+    has(&said, r#"tidegate_readings_refused_full_total{source="press"} 6"#);
+    for state in ["starting", "degraded", "down", "stopped"] {
+        let health = SourceHealth { state: state.to_owned(), ..health.clone() };
+        let said = lines(&metrics, &report().with_health([("press".to_owned(), health)]));
+        has(&said, r#"tidegate_source_up{source="press"} 0.0"#);
+    }
+    // One that is configured no more says nothing.
+    let said = lines(&metrics, &report());
+    assert!(!said.iter().any(|line| line.starts_with("tidegate_source_up{")));
+}
+
+#[test]
+fn what_has_not_happened_yet_counts_zero() {
+    let said = lines(&Metrics::new(vec!["main".to_owned()]), &report());
+    for reason in ["evicted", "corrupt", "refused_by_broker"] {
+        let labels = format!(r#"source="press",reason="{reason}""#);
+        has(&said, &format!("tidegate_readings_evicted_total{{{labels}}} 0"));
+    }
+    has(&said, r#"tidegate_future_rejected_total{source="press"} 0"#);
+    has(&said, r#"tidegate_uplink_reconnects_total{uplink="main"} 0"#);
+    has(&said, r#"tidegate_uplink_puback_seconds_count{uplink="main"} 0"#);
+}
+
+#[test]
+fn a_store_in_trouble_is_seen() {
+    let mut bad = report();
+    bad.journal.is_committing = false;
+    bad.journal.full = Some("reserve".to_owned());
+    let refused = Reload { at: String::new(), ok: false, detail: String::new() };
+    let (file, loaded_at) = (String::new(), String::new());
+    bad.config = Some(ConfigInForce { file, loaded_at, last_reload: Some(refused) });
+    let said = lines(&Metrics::new(vec!["main".to_owned()]), &bad);
+    has(&said, "tidegate_journal_committing 0.0");
+    has(&said, "tidegate_config_refused 1.0");
+    has(&said, r#"tidegate_journal_full{limit="reserve"} 1.0"#);
+    has(&said, r#"tidegate_journal_full{limit="quota"} 0.0"#);
+}
+
+#[test]
+fn a_name_cannot_break_out_of_its_label() {
+    let mut odd = report();
+    odd.windows[0].name = "a\"b\\c\nd".to_owned();
+    let said = lines(&Metrics::new(vec!["main".to_owned()]), &odd);
+    has(&said, r#"tidegate_window_state_bytes{window="a\"b\\c\nd"} 3210.0"#);
+}
+
+#[test]
+fn a_reader_gets_the_format_that_it_asks_for() {
+    let metrics = Metrics::new(vec!["main".to_owned()]);
+    let asked = "application/openmetrics-text;version=1.0.0,text/plain;q=0.1";
+    let (content_type, text) = metrics.text_for(asked, &report(), &tallies());
+    assert_eq!(content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert!(text.contains("# TYPE tidegate_readings_accepted counter\n"));
+    assert!(text.ends_with("# EOF\n"));
+    for other in ["", "*/*", "text/plain"] {
+        let (content_type, text) = metrics.text_for(other, &report(), &tallies());
+        assert_eq!(content_type, "text/plain; version=0.0.4; charset=utf-8");
+        assert!(text.contains("# TYPE tidegate_readings_accepted_total counter\n"));
+        assert!(!text.contains("# EOF"));
+    }
 }
 
 #[test]

@@ -55,12 +55,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 /// On every answer. Data of this moment is nothing to keep, and a page of the
 /// version before would not understand it.
-const HEADERS: [(HeaderName, &str); 5] = [
+const HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::CACHE_CONTROL, "no-store"),
     (header::X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
 /// The routes of the page.
@@ -80,7 +81,7 @@ pub(super) fn is_asset(path: &str) -> bool {
 pub fn protect(router: Router) -> Router {
     router.layer(map_response(async |mut response: Response| {
         for (name, value) in HEADERS {
-            response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response
     }))

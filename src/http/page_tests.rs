@@ -36,6 +36,7 @@ async fn every_file_is_served_with_its_type_and_with_care() {
             "referrer-policy: no-referrer",
             "cache-control: no-store",
             "x-frame-options: DENY",
+            "cross-origin-resource-policy: same-origin",
         ] {
             assert!(head.lines().any(|found| found == line), "{line}\n{head}");
         }

@@ -12,6 +12,8 @@ pub use super::clock::Clock;
 use super::clock::rounded;
 pub use super::config::{ConfigInForce, Reload};
 pub use super::health::SourceHealth;
+pub use super::journal::Journal;
+use super::journal::{fill, journal};
 use super::lateness::SourceLateness;
 use super::notices::Notice;
 pub use super::orders::Ordered;
@@ -68,6 +70,10 @@ pub struct Report {
     pub degraded: Vec<Degraded>,
     /// Readings accepted per second, over the last seconds.
     pub accepted_per_s: f64,
+    /// Memory that the process has (resident set), in bytes, by the kernel's word;
+    /// `null` where it does not tell.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// The journal.
     pub journal: Journal,
     /// The first uplink.
@@ -101,62 +107,6 @@ pub struct Degraded {
     pub code: String,
     /// For people.
     pub detail: String,
-}
-
-/// The journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Journal {
-    /// Readings (and gap records) that are neither acknowledged nor evicted.
-    pub readings: u64,
-    /// Readings accepted and waiting for their commit.
-    pub uncommitted: u64,
-    /// Bytes that the data directory takes.
-    pub bytes: u64,
-    /// Bytes it may take.
-    pub max_bytes: u64,
-    /// Bytes the file system has left.
-    pub free_bytes: u64,
-    /// Bytes of the file system that are never used.
-    pub reserve_free: u64,
-    /// Bytes handed to the journal's engine since the agent started; the disk
-    /// sees more.
-    pub written_bytes: u64,
-    /// Bytes that the agent has caused to be written to disk since it started, by the
-    /// kernel's count: whole pages, everything the process writes. `null` where the
-    /// kernel does not tell.
-    #[serde(default)]
-    pub disk_written_bytes: Option<u64>,
-    /// The same a day, at the mean rate since the start; `null` in the first minute.
-    #[serde(default)]
-    pub disk_bytes_per_day: Option<u64>,
-    /// The same a reading, of those accepted since the start; `null` before the first.
-    #[serde(default)]
-    pub disk_bytes_per_reading: Option<f64>,
-    /// Segments on disk.
-    pub segments: usize,
-    /// Bytes it may take as things are: `max_bytes`, or less where the file system
-    /// has less.
-    #[serde(default)]
-    pub capacity_bytes: u64,
-    /// How much of that it takes, 0 to 1 and beyond.
-    #[serde(default)]
-    pub fill: f64,
-    /// How long it took to come in, at the present rate: the depth in seconds.
-    /// `null` while nothing comes in.
-    #[serde(default)]
-    pub depth_s: Option<f64>,
-    /// How long the room that is left lasts at the present rate, if nothing goes
-    /// out. `null` while nothing comes in, or before there is a measure of it.
-    #[serde(default)]
-    pub room_s: Option<f64>,
-    /// Least event time that is not acknowledged.
-    pub oldest_event_time: Option<String>,
-    /// Its age.
-    pub oldest_age_s: Option<f64>,
-    /// The limit that is reached: `quota`, `reserve` or `store`.
-    pub full: Option<String>,
-    /// Whether commits succeed.
-    pub is_committing: bool,
 }
 
 /// An uplink.
@@ -268,6 +218,12 @@ impl Report {
         self
     }
 
+    /// Adds what the kernel says the process has in memory, in bytes.
+    #[must_use]
+    pub fn with_memory(self, memory_bytes: Option<u64>) -> Self {
+        Self { memory_bytes, ..self }
+    }
+
     /// Adds what the log said last, oldest first.
     #[must_use]
     pub fn with_notices(self, notices: Arc<[Notice]>) -> Self {
@@ -290,6 +246,7 @@ impl Report {
             config: None,
             degraded: degraded(status, now),
             accepted_per_s: rounded(status.accept_rate),
+            memory_bytes: None,
             journal: journal(about, status, wall),
             uplink: uplinks.first().cloned().unwrap_or_default(),
             uplinks,
@@ -307,51 +264,6 @@ impl Report {
 fn accepted(sources: &[Source]) -> u64 {
     let readings = sources.iter().filter(|source| !source.name.starts_with("window:"));
     readings.map(|source| source.accepted).sum()
-}
-
-fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
-    Journal {
-        readings: status.backlog,
-        uncommitted: status.uncommitted,
-        bytes: status.disk.used_bytes,
-        max_bytes: about.quota_bytes,
-        free_bytes: status.disk.free_bytes,
-        reserve_free: about.reserve_bytes,
-        written_bytes: status.disk.written_bytes,
-        disk_written_bytes: None,
-        disk_bytes_per_day: None,
-        disk_bytes_per_reading: None,
-        segments: status.segments,
-        capacity_bytes: status.capacity_bytes,
-        fill: fill(status),
-        depth_s: at_rate(status.backlog as f64, status.accept_rate),
-        room_s: room(status),
-        oldest_event_time: status.oldest_event.map(|at| at.to_string()),
-        oldest_age_s: status.oldest_event.map(|at| seconds(wall.lag_behind(at))),
-        full: status.full.map(|limit| full_word(limit).to_owned()),
-        is_committing: status.is_committing,
-    }
-}
-
-/// In thousandths.
-fn fill(status: &Status) -> f64 {
-    rounded(status.disk.used_bytes as f64 / status.capacity_bytes.max(1) as f64)
-}
-
-/// Seconds that `readings` take at `rate` a second.
-fn at_rate(readings: f64, rate: f64) -> Option<f64> {
-    (rate > 0.0).then(|| rounded(readings / rate))
-}
-
-/// By what an entry takes on disk on average, without what is allocated ahead: of windows' results there are as
-/// many to a reading as there were so far.
-fn room(status: &Status) -> Option<f64> {
-    let (ahead, used) = (status.ahead_bytes, status.disk.used_bytes);
-    let left = status.capacity_bytes.saturating_sub(used.saturating_sub(ahead));
-    let entries_bytes = status.segment_bytes.saturating_sub(ahead);
-    let entry_bytes = entries_bytes as f64 / status.segment_entries as f64;
-    let entries = (entry_bytes.is_finite() && entry_bytes > 0.0).then(|| left as f64 / entry_bytes);
-    entries.and_then(|entries| at_rate(entries, status.accept_rate))
 }
 
 fn uplink(status: &Status, one: &UplinkStatus, now: &Now) -> Uplink {

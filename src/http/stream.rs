@@ -32,7 +32,7 @@ const SERIES_MAX: usize = 4_096;
 /// it missed.
 const EVENTS_MAX: usize = 1_024;
 /// Clients of the stream.
-const CLIENTS_MAX: usize = 32;
+pub(super) const CLIENTS_MAX: usize = 32;
 /// Between two `status` events: the page calls itself stale after five seconds
 /// without one.
 const STATUS_EVERY: Duration = Duration::from_secs(1);

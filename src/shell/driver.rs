@@ -25,7 +25,7 @@ use crate::core::id::{ReceiptId, UplinkId};
 use crate::core::limits::{TURN_BATCHES_MAX, TURN_INPUTS_MAX};
 use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
 use crate::core::time::{MonoTime, Span};
-use crate::host::{HostClock, disk};
+use crate::host::{HostClock, disk, memory};
 use crate::http::api::{Answer, Request};
 use crate::http::config::ConfigBoard;
 use crate::http::status::{About, Report};
@@ -364,6 +364,7 @@ impl Driver {
             .with_health(health)
             .with_notices(self.outbox.notices.newest())
             .with_config(self.outbox.config.view())
+            .with_memory(memory::resident_bytes())
             .with_disk_written(&self.about, disk::written_bytes());
         self.outbox.reports.send_replace(Arc::new(report));
         self.reported = now.mono;

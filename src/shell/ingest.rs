@@ -113,10 +113,12 @@ struct Answer {
     error: Option<String>,
 }
 
+/// A line that was refused.
 #[derive(Debug, Serialize, Deserialize)]
 struct FaultTold {
     /// From 1.
     line: u64,
+    /// What is wrong with it.
     reason: String,
 }
 

@@ -9,6 +9,9 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::serve::Listener;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
@@ -16,10 +19,15 @@ use super::desk::{self, Desk};
 use super::ingest::{self, Doors};
 use crate::http::api::{self, Api};
 use crate::http::page;
+use crate::http::serve::serve;
 use crate::http::token::Token;
+use crate::http::visitor;
 
 /// The name of the control socket in the data directory.
 pub const SOCKET_NAME: &str = "control.sock";
+
+/// Of a body that is no lines of readings: what is vouched, what is released.
+const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The running listeners.
 #[derive(Debug)]
@@ -57,13 +65,13 @@ pub async fn start(
                 let app = api::router(api.clone())
                     .merge(desk::router(desk.clone()))
                     .merge(ingest::router(doors.clone()));
+                let has_token = token.is_some();
                 let app = match token {
                     Some(token) => token.guard(app),
                     None => app,
                 };
-                listening.tasks.push(tokio::spawn(async move {
-                    report(axum::serve(listener, page::protect(app)).await);
-                }));
+                let app = visitor::keep_out(app, has_token);
+                listening.spawn(listener, app);
             }
             Err(error) => tracing::error!(address = %wanted, %error, "http.listen cannot be bound"),
         }
@@ -74,9 +82,7 @@ pub async fn start(
             let app = api::control_router(api)
                 .merge(desk::control_router(desk))
                 .merge(ingest::router(doors));
-            listening.tasks.push(tokio::spawn(async move {
-                report(axum::serve(listener, page::protect(app)).await);
-            }));
+            listening.spawn(listener, app);
             listening.socket = Some(path);
         }
         Err(error) => {
@@ -88,6 +94,14 @@ pub async fn start(
 }
 
 impl Listening {
+    fn spawn<L: Listener>(&mut self, listener: L, app: Router) {
+        // The bodies of lines have a limit of their own.
+        let app = page::protect(app.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)));
+        self.tasks.push(tokio::spawn(async move {
+            serve(listener, app).await;
+        }));
+    }
+
     /// Ends the listeners and takes the socket away.
     pub fn stop(&mut self) {
         for task in self.tasks.drain(..) {
@@ -113,12 +127,6 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     std::fs::set_permissions(&fresh, Permissions::from_mode(0o600))?;
     std::fs::rename(&fresh, path)?;
     Ok(listener)
-}
-
-fn report(end: io::Result<()>) {
-    if let Err(error) = end {
-        tracing::error!(%error, "a listener ended");
-    }
 }
 
 #[cfg(test)]

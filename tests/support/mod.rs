@@ -5,6 +5,7 @@
 pub(crate) mod broker;
 mod conversation;
 pub(crate) mod feeder;
+pub(crate) mod gateway;
 pub(crate) mod limit;
 pub(crate) mod modbus;
 pub(crate) mod mount;
