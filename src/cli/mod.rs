@@ -27,6 +27,7 @@ mod replay;
 mod run;
 mod status;
 mod subscription;
+mod terminal;
 
 /// Where the configuration is looked for when no `-c` says otherwise.
 pub const CONFIG_FILE: &str = "/etc/tidegate/tidegate.toml";

@@ -6,6 +6,7 @@ mod carried;
 pub mod chrony;
 pub mod clocks;
 pub mod disk;
+pub mod journald;
 pub mod kernel_clock;
 pub mod memory;
 pub mod ptp;
