@@ -76,7 +76,9 @@ enum Lines {
 impl Lines {
     fn new(format: LogFormat) -> Self {
         match format {
-            LogFormat::Auto if systemd::logs_to_journal() => Self::to_journal(journald::SOCKET.as_ref()),
+            LogFormat::Auto if systemd::logs_to_journal() => {
+                Self::to_journal(journald::SOCKET.as_ref())
+            }
             LogFormat::Auto | LogFormat::Text => Self::Text(Paint::of(&io::stderr())),
             LogFormat::Json => Self::Json,
             LogFormat::Journald => Self::to_journal(journald::SOCKET.as_ref()),

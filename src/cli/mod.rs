@@ -27,6 +27,7 @@ mod replay;
 mod run;
 mod status;
 mod subscription;
+mod table;
 mod terminal;
 
 /// Where the configuration is looked for when no `-c` says otherwise.

@@ -58,6 +58,20 @@ impl Paint {
     }
 }
 
+/// Empties the screen.
+pub(super) const CLEAR: &str = "\x1b[2J";
+
+/// The rows of the terminal that stdout is; `None` where it is none.
+pub(super) fn rows() -> Option<usize> {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(&stdout).ok();
+    // One that does not say has what terminals always had.
+    Some(size.map_or(24, |size| usize::from(size.ws_row)).max(2))
+}
+
 /// What draws `text` in the place of the screen before: from the top, each line to
 /// its end, and nothing left below. Nothing is cleared first, so nothing flickers.
 /// Lines that the screen has no room for are left out, the last one kept says so.

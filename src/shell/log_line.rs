@@ -81,24 +81,13 @@ impl LogLine {
     /// `the uplink is down: uplink=main reason="connection refused" backlog=12`.
     /// Where a developer or a library speaks, who it is comes first.
     pub fn to_text(&self) -> String {
-        let mut out = String::new();
-        if !self.is_ours() || self.level > Level::INFO {
-            out = format!("{}: ", self.target);
+        let facts = self.facts.iter().map(|(name, value)| (name.as_str(), value));
+        let text = in_words(&self.text, facts);
+        if self.is_ours() && self.level <= Level::INFO {
+            text
+        } else {
+            format!("{}: {text}", self.target)
         }
-        for char in self.text.chars() {
-            // A line feed that somebody sent must not look like a line of ours.
-            if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
-        }
-        for (at, (name, value)) in self.facts.iter().enumerate() {
-            let before = if at == 0 { ": " } else { " " };
-            // Writing to a string does not fail.
-            let _ = match value {
-                Value::String(text) if is_plain(text) => write!(out, "{before}{name}={text}"),
-                Value::String(text) => write!(out, "{before}{name}={text:?}"),
-                value => write!(out, "{before}{name}={value}"),
-            };
-        }
-        out
     }
 
     /// For programs: one object, `at` by the gateway's clock.
@@ -129,6 +118,28 @@ impl LogLine {
             self.note(field, text.into());
         }
     }
+}
+
+/// A text and its facts on one line: `down: uplink=main reason="no answer"`.
+pub(crate) fn in_words<'a>(
+    text: &str,
+    facts: impl Iterator<Item = (&'a str, &'a Value)>,
+) -> String {
+    let mut out = String::new();
+    for char in text.chars() {
+        // A line feed that somebody sent must not look like a line of ours.
+        if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
+    }
+    for (at, (name, value)) in facts.enumerate() {
+        let before = if at == 0 { ": " } else { " " };
+        // Writing to a string does not fail.
+        let _ = match value {
+            Value::String(text) if is_plain(text) => write!(out, "{before}{name}={text}"),
+            Value::String(text) => write!(out, "{before}{name}={text:?}"),
+            value => write!(out, "{before}{name}={value}"),
+        };
+    }
+    out
 }
 
 /// Whether a text needs no quotes to be seen as one.
