@@ -166,6 +166,10 @@ fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 #[cfg(test)]
+#[path = "examples_tests.rs"]
+mod examples;
+
+#[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
 

@@ -41,7 +41,7 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let mut text = first;
     let mut is_first = true;
     loop {
-        if !print(&args.again(&text, is_first))? {
+        if !print(&args.after(&text, is_first, terminal::rows()))? {
             return Ok(Exit::Done);
         }
         std::thread::sleep(WATCH_INTERVAL);
@@ -67,8 +67,8 @@ impl Args {
     }
 
     /// A look of several: over the one before on a terminal, else after it.
-    fn again(&self, text: &str, is_first: bool) -> String {
-        match terminal::rows() {
+    fn after(&self, text: &str, is_first: bool, rows: Option<usize>) -> String {
+        match rows {
             Some(rows) if !self.json => {
                 let clear = if is_first { terminal::CLEAR } else { "" };
                 clear.to_owned() + &terminal::redraw(text, rows)

@@ -174,9 +174,12 @@ pub async fn run(
     let mut running = start(config, notices).await?;
     running.board.loaded(&origin.file, running.clock.now().wall);
     host::systemd::ready();
+    let version = env!("CARGO_PKG_VERSION");
     match running.http {
-        Some(address) => tracing::info!(page = %format_args!("http://{address}/"), "ready"),
-        None => tracing::info!("ready"),
+        Some(address) => {
+            tracing::info!(version, page = %format_args!("http://{address}/"), "ready");
+        }
+        None => tracing::info!(version, "ready"),
     }
     loop {
         tokio::select! {

@@ -114,7 +114,7 @@ impl Screen {
         self.say(
             "journal",
             &format!(
-                "{full}: {} of {capacity}; the disk has {} more",
+                "{full}: {} of {capacity}; {} free on the disk",
                 bytes(journal.bytes),
                 bytes(journal.free_bytes)
             ),
@@ -153,8 +153,10 @@ impl Screen {
                 self.more(said);
             }
         }
-        if clock.corrections_waiting > 0 {
-            self.more(&format!("{} wait", counted(clock.corrections_waiting, "correction")));
+        match clock.corrections_waiting {
+            0 => {}
+            1 => self.more("1 correction waits"),
+            several => self.more(&format!("{} wait", counted(several, "correction"))),
         }
     }
 

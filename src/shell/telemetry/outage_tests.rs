@@ -15,6 +15,7 @@ use crate::core::seam::{
 };
 use crate::core::settings::{Settings, SourceSettings, UplinkSettings, WhenFull};
 use crate::core::time::IngestTime;
+use crate::golden;
 use crate::shell::log_line::heard;
 use crate::source::health::{HealthState, HealthView};
 
@@ -247,20 +248,5 @@ fn o_04_an_hour_of_outage_is_a_line_a_minute_for_each_cause_and_no_more() {
     let bytes: usize = site.said.iter().map(|(_, line)| line.len() + 32).sum();
     assert!(site.said.len() <= 300 && bytes <= 100_000, "{} lines, {bytes}", site.said.len());
     let said = site.said.iter().map(|(at, line)| format!("{at} {line}\n")).collect::<String>();
-    golden("outage.txt", &said);
-}
-
-/// Compares with a file of `tests/cli`; with `TIDEGATE_BLESS` set, writes it.
-fn golden(name: &str, said: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli").join(name);
-    #[expect(clippy::disallowed_methods, reason = "whoever changes words says so this way")]
-    let is_blessed = std::env::var_os("TIDEGATE_BLESS").is_some();
-    if is_blessed {
-        std::fs::write(&path, said).unwrap();
-    }
-    let known = std::fs::read_to_string(&path).unwrap();
-    for (number, (known, said)) in (1..).zip(known.lines().zip(said.lines())) {
-        assert_eq!(said, known, "line {number} of {}", path.display());
-    }
-    assert_eq!(said.lines().count(), known.lines().count(), "{}", path.display());
+    golden::check("outage.txt", &said);
 }
