@@ -5,7 +5,6 @@ mod sample;
 mod set;
 mod show;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;

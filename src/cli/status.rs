@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::terminal::{self, Paint};
 use super::{ConfigFile, control, print, to_json};
 use crate::exit::{Exit, Failure};
+use crate::host;
 use crate::shell::Report;
 
 mod lists;
@@ -41,7 +42,7 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let mut text = first;
     let mut is_first = true;
     loop {
-        if !print(&args.after(&text, is_first, terminal::rows()))? {
+        if !print(&args.after(&text, is_first, host::terminal::rows()))? {
             return Ok(Exit::Done);
         }
         std::thread::sleep(WATCH_INTERVAL);

@@ -63,7 +63,7 @@ mod tests {
             [Cell::plain("press-line"), Cell::plain("1,000")],
             [Cell::plain("é"), Cell::marked(Mark::Bad, "7")],
         ];
-        let expected = ["  name           sum", "  press-line  1,000", "  é               7"];
+        let expected = ["  name          sum", "  press-line  1,000", "  é               7"];
         assert_eq!(table("  ", ["name", "sum"], &rows, Paint::OFF), expected);
         let coloured = table("", ["name", "sum"], &rows, Paint::ON);
         assert_eq!(coloured[2], "é           \x1b[31m    7\x1b[0m");

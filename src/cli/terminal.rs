@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
+use crate::host::terminal;
+
 /// How text is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
@@ -33,13 +35,9 @@ impl Paint {
     #[cfg(test)]
     pub(super) const ON: Self = Self { is_on: true };
 
-    /// For what goes to `stream`: colours on a terminal that has them, unless
-    /// `NO_COLOR` is set (no-color.org).
-    #[expect(clippy::disallowed_methods, reason = "terminals and users say it this way only")]
+    /// For what goes to `stream`.
     pub(super) fn of(stream: &impl IsTerminal) -> Self {
-        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        Self { is_on: stream.is_terminal() && !is_unwanted && !is_dumb }
+        Self { is_on: terminal::wants_colour(stream) }
     }
 
     /// The text, marked.
@@ -60,17 +58,6 @@ impl Paint {
 
 /// Empties the screen.
 pub(super) const CLEAR: &str = "\x1b[2J";
-
-/// The rows of the terminal that stdout is; `None` where it is none.
-pub(super) fn rows() -> Option<usize> {
-    let stdout = std::io::stdout();
-    if !stdout.is_terminal() {
-        return None;
-    }
-    let size = rustix::termios::tcgetwinsize(&stdout).ok();
-    // One that does not say has what terminals always had.
-    Some(size.map_or(24, |size| usize::from(size.ws_row)).max(2))
-}
 
 /// What draws `text` in the place of the screen before: from the top, each line to
 /// its end, and nothing left below. Nothing is cleared first, so nothing flickers.

@@ -1,5 +1,5 @@
-//! Facts about this machine: its clocks, its disk, its memory, its boot, its signals
-//! and its service manager. Knows nothing of Tidegate but the core's types.
+//! Facts about this machine: its clocks, its disk, its memory, its boot, its signals,
+//! its terminal and its service manager. Knows nothing of Tidegate but the core's types.
 
 pub mod boot;
 mod carried;
@@ -14,6 +14,7 @@ pub mod sampler;
 pub mod signal;
 pub mod step_watch;
 pub mod systemd;
+pub mod terminal;
 pub mod timesyncd;
 
 pub use kernel_clock::HostClock;

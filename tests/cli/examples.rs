@@ -8,8 +8,10 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::help;
+use serde_json::Value;
+
 use crate::support::process::{self, free_port, wait};
+use crate::{golden, help};
 
 /// Not here: they ask a device, a broker or a terminal, set the clock of this machine,
 /// or run for longer than a test. That each is a command is tested beside the commands.
@@ -23,8 +25,26 @@ const ELSEWHERE: [&str; 7] = [
     "tidegate replay press-line.jsonl oven.jsonl",
 ];
 
-/// These say with 1 what they were asked: nothing is in quarantine under that number.
-const ENDS_WITH_1: [&str; 1] = ["tidegate quarantine discard 17 segment:000007"];
+/// These end with 1, and should: what is released is as bad as it was, and no segment
+/// is in quarantine.
+const ENDS_WITH_1: [&str; 2] = [
+    "tidegate quarantine release --source press-line",
+    "tidegate quarantine discard 17 segment:000007",
+];
+
+/// The commands whose `--json` is promised to stay as it is. That of `status` is the
+/// API's, and described there.
+const READERS: [&str; 9] = [
+    "tidegate lateness -c tidegate.toml",
+    "tidegate plan -c tidegate.toml",
+    "tidegate journal stats -c tidegate.toml",
+    "tidegate journal verify -c tidegate.toml",
+    "tidegate quarantine list -c tidegate.toml --limit 1",
+    "tidegate quarantine show 17 -c tidegate.toml",
+    "tidegate quarantine discard 18 -c tidegate.toml",
+    "tidegate audit --journal var/lib/tidegate --received received.txt",
+    "tidegate replay press-line.jsonl --window tidegate.toml --runs 1",
+];
 
 const STAND_INS: &str = "jq() { cat; }; man() { cat \"$2\" > /dev/null; }; \
     mosquitto_sub() { od -An -v -tx1 payload.bin | tr -d ' \\n'; echo; }; ";
@@ -125,4 +145,42 @@ fn every_example_runs_as_it_is_printed() {
         }
     }
     assert!(run >= 18, "{run} examples");
+}
+
+/// Every key below a value, with what kind of value it has.
+fn keys(path: &str, value: &Value, out: &mut Vec<String>) {
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+        // Those of one element stand for all.
+        Value::Array(all) => {
+            let path = format!("{path}[]");
+            match all.first() {
+                None => out.push(path),
+                Some(one) => keys(&path, one, out),
+            }
+            return;
+        }
+        Value::Object(all) => {
+            return all.iter().for_each(|(key, value)| keys(&format!("{path}.{key}"), value, out));
+        }
+    };
+    out.push(format!("{path} {kind}"));
+}
+
+#[test]
+fn the_json_of_every_reader_keeps_its_keys() {
+    let site = Site::start();
+    let mut said = String::new();
+    for reader in READERS {
+        let output = site.run(&format!("{reader} --json"));
+        let value: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{reader}: {}", String::from_utf8_lossy(&output.stderr)));
+        let mut found = Vec::new();
+        keys("", &value, &mut found);
+        let _ = writeln!(said, "{reader} --json\n  {}", found.join("\n  "));
+    }
+    golden::check("json.txt", &said);
 }
