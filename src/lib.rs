@@ -75,6 +75,9 @@ pub mod cli;
 pub mod config;
 pub mod core;
 pub mod exit;
+#[cfg(test)]
+#[path = "../tests/support/golden.rs"]
+mod golden;
 pub mod host;
 pub mod http;
 pub mod link;

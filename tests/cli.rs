@@ -1,43 +1,20 @@
-//! The binary from outside: help, usage, exit codes.
+//! The binary from outside: help, examples, usage, errors, exit codes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run its subject must fail")]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+#[path = "cli/examples.rs"]
+mod examples;
+#[path = "support/golden.rs"]
+mod golden;
+#[path = "cli/help.rs"]
+mod help;
+mod support;
 
 fn tidegate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).output().unwrap()
-}
-
-#[test]
-fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 19] = [
-        &["run"],
-        &["check"],
-        &["status"],
-        &["clock"],
-        &["clock", "set"],
-        &["lateness"],
-        &["plan"],
-        &["replay"],
-        &["decode"],
-        &["journal", "stats"],
-        &["journal", "cat"],
-        &["journal", "verify"],
-        &["journal", "export"],
-        &["quarantine", "list"],
-        &["quarantine", "show"],
-        &["quarantine", "release"],
-        &["quarantine", "discard"],
-        &["audit"],
-        &["completions"],
-    ];
-    for command in commands {
-        let output = tidegate(&[command, &["--help"]].concat());
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{command:?}");
-        assert!(text.contains(&format!("Example: tidegate {}", command.join(" "))), "{text}");
-    }
 }
 
 #[test]
@@ -233,4 +210,70 @@ fn what_cannot_be_decoded_is_named_and_the_rest_goes_on() {
     for arguments in wrong {
         assert_eq!(tidegate(arguments).status.code(), Some(2), "{arguments:?}");
     }
+}
+
+/// Each says what is wrong, where, and where it can what to do; none is a riddle.
+#[test]
+fn what_is_not_there_is_said_plainly() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path());
+    let here = folder.path().display().to_string();
+    let taken = folder.path().join("taken.csv").display().to_string();
+    std::fs::write(&taken, "").unwrap();
+    std::fs::create_dir(folder.path().join("journal")).unwrap();
+    let no_agent = format!(
+        "no agent runs on {here}: start it with `systemctl start tidegate`, or `tidegate run`"
+    );
+    let c = path.as_str();
+    let cases: [(&[&str], i32, &str); 12] = [
+        (&["status", "-c", c], 74, &no_agent),
+        (&["status", "-c", c, "--watch", "--json"], 74, &no_agent),
+        (&["lateness", "-c", c], 74, &no_agent),
+        (&["quarantine", "release", "--all", "-c", c], 75, "start it first"),
+        (&["quarantine", "show", "9", "-c", c], 1, "nothing of that number in quarantine"),
+        (&["journal", "stats", "--journal", "/nowhere"], 74, "/nowhere: there is no such folder"),
+        (&["journal", "verify", "--journal", c], 74, "is a file, and no folder"),
+        (&["journal", "stats", "--journal", "/etc"], 74, "/etc holds no journal"),
+        (&["journal", "export", "-c", c, "--output", &taken], 74, "is there already: name another"),
+        (
+            &["audit", "--journal", "/nowhere", "--received", "/dev/null"],
+            74,
+            "/nowhere: there is no such folder",
+        ),
+        (&["audit", "--journal", &here, "--received", "/nowhere"], 74, "/nowhere: No such file"),
+        (&["replay", "/nowhere", "--window", c], 78, "there is no [[window]] to try"),
+    ];
+    for (arguments, code, why) in cases {
+        let output = tidegate(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.starts_with("tidegate: ") && said.contains(why), "{arguments:?}: {said}");
+        assert_eq!(output.stdout, b"", "{arguments:?}");
+    }
+}
+
+/// `tidegate … | head` ends well: whoever has seen enough is no error.
+#[test]
+fn a_reader_that_hangs_up_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path());
+    for arguments in [&["completions", "bash"][..], &["check", "-c", &path, "--print"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let output = command.args(arguments).stdout(writer).stderr(Stdio::piped()).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(output.stderr, b"", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_takes_no_output_is_said() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.args(["completions", "bash"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(74));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("tidegate: stdout: No space left on device"), "{said}");
 }

@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -152,19 +153,74 @@ impl Manager {
     }
 }
 
-#[test]
-fn systemd_hears_that_the_agent_is_ready_lives_and_stops() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("notify");
-    let manager = Manager { socket: UnixDatagram::bind(&path).unwrap() };
-    manager.socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let config = folder.path().join("tidegate.toml");
+/// A configuration of an agent that finds no broker.
+fn config(folder: &Path) -> PathBuf {
+    let config = folder.join("tidegate.toml");
     let text = format!(
         "[gateway]\nid = \"gw\"\ndata_dir = {:?}\n[[uplink]]\nurl = \"mqtt://127.0.0.1:9\"\n\
          [[source]]\nname = \"plc\"\ntype = \"simulate\"\n[http]\nlisten = \"\"\n",
-        folder.path().join("data")
+        folder.join("data")
     );
     std::fs::write(&config, text).unwrap();
+    config
+}
+
+fn manager(folder: &Path) -> (Manager, PathBuf) {
+    let path = folder.join("notify");
+    let manager = Manager { socket: UnixDatagram::bind(&path).unwrap() };
+    manager.socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    (manager, path)
+}
+
+/// What an agent writes to a file whose device and inode `JOURNAL_STREAM` names, plus
+/// so much.
+fn log_under_journal(beside: u64) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let (manager, socket) = manager(folder.path());
+    let path = folder.path().join("log");
+    let log = std::fs::File::create(&path).unwrap();
+    let about = log.metadata().unwrap();
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["run", "-c"])
+        .arg(config(folder.path()))
+        .env("NOTIFY_SOCKET", socket)
+        .env("JOURNAL_STREAM", format!("{}:{}", about.dev(), about.ino() + beside))
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    manager.hears_until("READY=1");
+    let pid = agent.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// Where the journal has no socket, as in a container, lines carry their priorities.
+#[test]
+fn lines_for_the_journal_carry_their_priority_and_no_time() {
+    if Path::new("/run/systemd/journal/socket").exists() {
+        // They would go to the journal of this machine.
+        return;
+    }
+    let log = log_under_journal(0);
+    assert!(log.lines().all(|line| line.starts_with('<')), "{log}");
+    assert!(log.contains("\n<4>the uplink cannot connect: uplink=main cause=network "), "{log}");
+    assert!(log.contains("\n<6>stopping\n"), "{log}");
+}
+
+/// A child of a service inherits the variable, and its stderr is another file.
+#[test]
+fn lines_for_a_file_are_text_even_below_systemd() {
+    let log = log_under_journal(1);
+    assert!(log.lines().all(|line| line.starts_with("20")), "{log}");
+    assert!(log.contains("Z INFO  stopping\n"), "{log}");
+}
+
+#[test]
+fn systemd_hears_that_the_agent_is_ready_lives_and_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let (manager, path) = manager(folder.path());
+    let config = config(folder.path());
     let mut agent = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["run", "-c"])
         .arg(&config)

@@ -5,7 +5,6 @@ mod sample;
 mod set;
 mod show;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -159,24 +158,10 @@ fn view(config: Option<&Config>) -> Result<View, Failure> {
 fn asked(data_dir: &Path) -> Result<Result<control::Report, String>, Failure> {
     match control::ask(data_dir, &control::Question::Status) {
         Ok(report) => Ok(Ok(report)),
-        Err(error) => match absence(&error, data_dir) {
+        Err(error) => match control::absence(&error, data_dir) {
             Some(why) => Ok(Err(why)),
             None => Err(control::failure(data_dir, &error)),
         },
-    }
-}
-
-/// Why nobody could be asked, where that is what the error means.
-fn absence(error: &io::Error, data_dir: &Path) -> Option<String> {
-    let place = data_dir.display();
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Some(format!("no agent runs on {place}"))
-        }
-        io::ErrorKind::PermissionDenied => {
-            Some(format!("the agent's socket in {place} is its owner's alone: try sudo"))
-        }
-        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::http::api::VouchBody;
 pub(super) use crate::shell::Report;
 use crate::shell::listen::SOCKET_NAME;
@@ -115,8 +115,37 @@ fn exchange(data_dir: &Path, request: &str, within: Duration) -> io::Result<Vec<
 
 /// What to say about such an error.
 pub(super) fn failure(data_dir: &Path, error: &io::Error) -> Failure {
+    if let Some(why) = absence(error, data_dir) {
+        let start = "start it with `systemctl start tidegate`, or `tidegate run`";
+        let what = if error.kind() == io::ErrorKind::PermissionDenied {
+            why
+        } else {
+            format!("{why}: {start}")
+        };
+        return Failure::new(Exit::Io, what);
+    }
+    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+        let what = "the agent on DIR does not answer in time: its log says what keeps it";
+        return Failure::new(Exit::Io, what.replace("DIR", &data_dir.display().to_string()));
+    }
     let path = data_dir.join(SOCKET_NAME);
-    Failure::io(format_args!("no agent answers on {}", path.display()), error)
+    Failure::io(format_args!("the agent on {} cannot be asked", path.display()), error)
+}
+
+/// Why nobody could be asked, where that is what the error means.
+pub(super) fn absence(error: &io::Error, data_dir: &Path) -> Option<String> {
+    // By the system's word: an agent that has nothing of a name says `NotFound` too.
+    error.raw_os_error()?;
+    let place = data_dir.display();
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            Some(format!("no agent runs on {place}"))
+        }
+        io::ErrorKind::PermissionDenied => {
+            Some(format!("the agent's socket in {place} is its owner's alone: try sudo"))
+        }
+        _ => None,
+    }
 }
 
 /// The body of an answer to an HTTP/1.0 request: all that follows the head.
@@ -151,6 +180,23 @@ fn content_length(line: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_does_not_answer_is_named_with_what_to_do() {
+        let said = |error: io::Error| failure(Path::new("/d"), &error).message;
+        let start = "start it with `systemctl start tidegate`, or `tidegate run`";
+        let absent = io::Error::from_raw_os_error(2);
+        assert_eq!(said(absent), format!("no agent runs on /d: {start}"));
+        let refused = io::Error::from_raw_os_error(111);
+        assert_eq!(said(refused), format!("no agent runs on /d: {start}"));
+        let locked = io::Error::from_raw_os_error(13);
+        assert_eq!(said(locked), "the agent's socket in /d is its owner's alone: try sudo");
+        let silent = io::Error::from_raw_os_error(11);
+        let late = "the agent on /d does not answer in time: its log says what keeps it";
+        assert_eq!(said(silent), late);
+        let odd = io::Error::new(io::ErrorKind::InvalidData, "what?");
+        assert_eq!(said(odd), "the agent on /d/control.sock cannot be asked: what?");
+    }
 
     #[test]
     fn an_answer_is_its_body_or_an_error_with_both_lines() {

@@ -12,3 +12,50 @@ pub(super) fn grouped(number: u64) -> String {
     }
     text
 }
+
+/// `1 reading`, `1,234 readings`.
+pub(super) fn counted(number: u64, one: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", grouped(number))
+}
+
+/// Bytes in the unit that people use, as the page has them: `12.3 MB`.
+pub(super) fn bytes(number: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if number < 1_000 {
+        return format!("{number} bytes");
+    }
+    let (mut size, mut unit) = (number as f64 / 1e3, 0);
+    // What would round to a thousand is one of the next unit.
+    while size >= 999.5 && unit < UNITS.len() - 1 {
+        (size, unit) = (size / 1e3, unit + 1);
+    }
+    let decimals = usize::from(size < 99.95);
+    format!("{size:.decimals$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_people_read_them() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([1, 0, 1_234].map(|n| counted(n, "reading"))[2], "1,234 readings");
+        assert_eq!(counted(1, "reading"), "1 reading");
+        let sizes =
+            [0, 999, 1_000, 99_949, 99_950, 999_499, 999_500, 12_345_678, 5_000_000_000_000];
+        let said = [
+            "0 bytes",
+            "999 bytes",
+            "1.0 kB",
+            "99.9 kB",
+            "100 kB",
+            "999 kB",
+            "1.0 MB",
+            "12.3 MB",
+            "5.0 TB",
+        ];
+        assert_eq!(sizes.map(bytes), said);
+    }
+}

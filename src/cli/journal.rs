@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use clap::Subcommand;
 
+use super::digits::{bytes, counted, grouped};
 use super::{print, to_json};
 use crate::exit::{Exit, Failure};
 use crate::store::inspect::SegmentReport;
@@ -78,8 +79,10 @@ fn stats(common: &Common) -> Result<Exit, Failure> {
     let segments = stats.segments.len();
     let _ = writeln!(
         text,
-        "{} entries, {} bytes, {segments} segments (acknowledged ones included)",
-        stats.entries, stats.bytes
+        "{} entries, {} in {} (acknowledged ones included)",
+        grouped(stats.entries),
+        bytes(stats.bytes),
+        counted(segments as u64, "segment")
     );
     print(&if common.json { to_json(&stats)? } else { text })?;
     Ok(Exit::Done)

@@ -1,7 +1,11 @@
 //! `tidegate lateness`: how late readings come, and the bound to choose.
 
 use std::fmt::Write as _;
+use std::io;
 
+use super::digits::grouped;
+use super::table::{Cell, table};
+use super::terminal::Paint;
 use super::{ConfigFile, control, print, to_json};
 use crate::core::lateness;
 use crate::core::time::Span;
@@ -23,43 +27,32 @@ pub(super) struct Args {
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let config = args.config.load()?;
     let report = LatenessReport::new(&control::report(&config.gateway.data_dir)?);
-    print(&if args.json { to_json(&report)? } else { text(&report) })?;
+    print(&if args.json { to_json(&report)? } else { text(&report, Paint::of(&io::stdout())) })?;
     Ok(Exit::Done)
 }
 
 const HEAD: [&str; 8] = ["source", "readings", "p50", "p95", "p99", "p99.9", "p99.99", "max"];
 
 /// For people: a table, then what to choose.
-fn text(report: &LatenessReport) -> String {
+fn text(report: &LatenessReport, paint: Paint) -> String {
     if report.sources.is_empty() {
         return "no reading has been measured yet: it takes a plausible stamp and a trusted clock\n"
             .to_owned();
     }
-    let head = HEAD.map(str::to_owned);
-    let rows: Vec<[String; 8]> = [head].into_iter().chain(report.sources.iter().map(row)).collect();
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
-    };
-    let mut out = String::new();
-    for row in &rows {
-        // Writing to a string does not fail.
-        let _ = write!(out, "{:<1$}", row[0], width(0));
-        for (column, cell) in row.iter().enumerate().skip(1) {
-            let _ = write!(out, "  {cell:>0$}", width(column));
-        }
-        out.push('\n');
-    }
+    let rows: Vec<_> = report.sources.iter().map(row).collect();
+    let mut out = table("", HEAD, &rows, paint).join("\n") + "\n";
     for one in &report.sources {
         let _ = write!(out, "\n{}: {}\n", one.name, one.advice);
     }
     out
 }
 
-fn row(one: &SourceLateness) -> [String; 8] {
-    let length = |seconds: f64| lateness::text(Span::from_ns((seconds * 1e9).round() as i64));
+fn row(one: &SourceLateness) -> [Cell; 8] {
+    let length =
+        |seconds: f64| Cell::plain(lateness::text(Span::from_ns((seconds * 1e9).round() as i64)));
     [
-        one.name.clone(),
-        one.count.to_string(),
+        Cell::plain(&one.name),
+        Cell::plain(grouped(one.count)),
         length(one.p50_s),
         length(one.p95_s),
         length(one.p99_s),
@@ -96,15 +89,15 @@ mod tests {
         };
         let expected = "\
 source      readings   p50     p95   p99  p99.9  p99.99    max
-a             123456  12ms  -500ms    3s  17.2s  1m 30s  2h 5m
-press-line    123456  12ms  -500ms  4.5s  17.2s  1m 30s  2h 5m
+a            123,456  12ms  -500ms    3s  17.2s  1m 30s  2h 5m
+press-line   123,456  12ms  -500ms  4.5s  17.2s  1m 30s  2h 5m
 
 a: choose
 
 press-line: choose
 ";
-        assert_eq!(text(&report), expected);
+        assert_eq!(text(&report, Paint::OFF), expected);
         report.sources.clear();
-        assert!(text(&report).starts_with("no reading has been measured yet"));
+        assert!(text(&report, Paint::OFF).starts_with("no reading has been measured yet"));
     }
 }

@@ -27,6 +27,8 @@ mod replay;
 mod run;
 mod status;
 mod subscription;
+mod table;
+mod terminal;
 
 /// Where the configuration is looked for when no `-c` says otherwise.
 pub const CONFIG_FILE: &str = "/etc/tidegate/tidegate.toml";
@@ -162,6 +164,10 @@ fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
         .map(|text| text + "\n")
         .map_err(|error| Failure::new(Exit::Bug, error))
 }
+
+#[cfg(test)]
+#[path = "examples_tests.rs"]
+mod examples;
 
 #[cfg(test)]
 mod tests {

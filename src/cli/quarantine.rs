@@ -10,6 +10,7 @@ use std::path::Path;
 
 use clap::Subcommand;
 
+use super::digits::{bytes, counted};
 use super::journal::place::{Place, failure};
 use super::{ConfigFile, control, print, to_json};
 use crate::config::Config;
@@ -257,8 +258,11 @@ fn text_of_list(listing: &Listing) -> String {
     let (items, segments) = (listing.items.len(), listing.segments.len());
     let _ = writeln!(
         text,
-        "{items} refused inputs and {segments} segments shown; {} bytes kept, {} dropped for room",
-        listing.kept_bytes, listing.dropped
+        "{} and {} shown; {} kept, {} dropped for room",
+        counted(items as u64, "refused input"),
+        counted(segments as u64, "segment"),
+        bytes(listing.kept_bytes),
+        listing.dropped
     );
     text
 }

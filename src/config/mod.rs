@@ -101,7 +101,7 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
-    /// Text with syslog priorities.
+    /// Text with its priority and its facts as fields of the systemd journal.
     Journald,
 }
 

@@ -1,11 +1,12 @@
-//! Facts about this machine: its clocks, its disk, its memory, its boot, its signals
-//! and its service manager. Knows nothing of Tidegate but the core's types.
+//! Facts about this machine: its clocks, its disk, its memory, its boot, its signals,
+//! its terminal and its service manager. Knows nothing of Tidegate but the core's types.
 
 pub mod boot;
 mod carried;
 pub mod chrony;
 pub mod clocks;
 pub mod disk;
+pub mod journald;
 pub mod kernel_clock;
 pub mod memory;
 pub mod ptp;
@@ -13,6 +14,7 @@ pub mod sampler;
 pub mod signal;
 pub mod step_watch;
 pub mod systemd;
+pub mod terminal;
 pub mod timesyncd;
 
 pub use kernel_clock::HostClock;

@@ -41,10 +41,20 @@ pub fn watchdog_timeout() -> Option<Duration> {
 }
 
 /// Whether stderr goes straight to the systemd journal, which has its own
-/// time stamps.
+/// time stamps. systemd.exec(5): `JOURNAL_STREAM` must name this very file, for
+/// children inherit the variable and have a stderr of their own.
 pub fn logs_to_journal() -> bool {
     #[expect(clippy::disallowed_methods, reason = "systemd announces its journal this way only")]
-    std::env::var_os("JOURNAL_STREAM").is_some()
+    let announced = std::env::var("JOURNAL_STREAM");
+    let Ok(stderr) = rustix::fs::fstat(std::io::stderr()) else { return false };
+    announced.is_ok_and(|stream| names(&stream, stderr.st_dev, stderr.st_ino))
+}
+
+/// Whether `DEVICE:INODE`, in decimal, is this file.
+fn names(stream: &str, device: u64, inode: u64) -> bool {
+    let parts = stream.split_once(':');
+    let parts = parts.map(|(device, inode)| (device.parse(), inode.parse()));
+    parts == Some((Ok(device), Ok(inode)))
 }
 
 /// The folder under `/run` that systemd made for this service
@@ -67,5 +77,18 @@ pub fn credentials_directory() -> Option<PathBuf> {
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!(%error, "systemd could not be told");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_is_known_by_the_very_file() {
+        assert!(names("8:1234", 8, 1234));
+        for other in ["", "8", "8:", "8:1235", "9:1234", "8:1234:1", "a:b"] {
+            assert!(!names(other, 8, 1234), "{other}");
+        }
     }
 }

@@ -359,7 +359,9 @@ impl Driver {
     }
 
     fn publish_report(&mut self, now: &Now) {
-        let health = wiring::health(self.outbox.health.views(), now.uptime());
+        let views = self.outbox.health.views();
+        self.outbox.telemetry.health(&views, now.mono);
+        let health = wiring::health(views, now.uptime());
         let report = Report::new(&self.about, &self.agent.status(now), now)
             .with_health(health)
             .with_notices(self.outbox.notices.newest())

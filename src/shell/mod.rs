@@ -6,6 +6,7 @@ pub mod driver;
 pub mod ingest;
 pub mod listen;
 pub mod lock;
+pub mod log_line;
 pub mod notices;
 pub mod offline;
 pub mod quarantine;

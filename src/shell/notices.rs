@@ -5,15 +5,13 @@
 //! listeners and the wiring say is there too, and nothing that the configured
 //! filter keeps out of the log.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
+use super::log_line::LogLine;
 use crate::host::kernel_clock;
 use crate::http::notices::Notice;
 
@@ -21,8 +19,6 @@ use crate::http::notices::Notice;
 pub const NOTICES_MAX: usize = 32;
 /// A text is cut after so many characters: a reason may quote what somebody sent.
 const TEXT_CHARS_MAX: usize = 300;
-/// The lines of ours; a library's are not meant for those who look here.
-const OURS: &str = env!("CARGO_PKG_NAME");
 
 /// The ring. Cheap to clone: all clones are one.
 #[derive(Clone, Debug, Default)]
@@ -47,75 +43,34 @@ impl Notices {
 
 impl<S: Subscriber> Layer<S> for Notices {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let metadata = event.metadata();
-        let is_ours = metadata.target().split("::").next() == Some(OURS);
-        if !is_ours || *metadata.level() > Level::INFO {
+        if *event.metadata().level() > Level::INFO {
             return;
         }
-        let mut line = Line::default();
-        event.record(&mut line);
+        let line = LogLine::of(event);
+        if !line.is_ours() {
+            return;
+        }
         self.push(Notice {
             at: kernel_clock::wall().to_string(),
-            level: metadata.level().as_str().to_ascii_lowercase(),
-            text: line.text,
-            facts: line.facts,
+            level: line.level_word().to_owned(),
+            text: line.text.chars().take(TEXT_CHARS_MAX).collect(),
+            facts: line.facts.into_iter().map(|(name, value)| (name, cut(value))).collect(),
         });
     }
 }
 
-/// The parts of a line.
-#[derive(Default)]
-struct Line {
-    text: String,
-    facts: BTreeMap<String, Value>,
-}
-
-impl Line {
-    fn note(&mut self, field: &Field, value: Value) {
-        let is_said = field.name() != "unsaid" || value != 0_u64;
-        if is_said {
-            self.facts.insert(field.name().to_owned(), value);
-        }
-    }
-
-    fn note_text(&mut self, field: &Field, text: &str) {
-        let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
-        if field.name() == "message" {
-            self.text = text;
-        } else {
-            self.note(field, text.into());
-        }
-    }
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.note_text(field, &format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.note_text(field, value);
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.note(field, value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.note(field, value.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.note(field, value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.note(field, value.into());
+/// As the status has it.
+fn cut(value: Value) -> Value {
+    match value {
+        Value::String(text) => text.chars().take(TEXT_CHARS_MAX).collect::<String>().into(),
+        value => value,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use tracing::{debug, info, warn};
     use tracing_subscriber::layer::SubscriberExt as _;
     use tracing_subscriber::registry;

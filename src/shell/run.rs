@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -58,6 +58,8 @@ const SOURCES_WITHIN: Duration = Duration::from_secs(2);
 const SETTLE_WITHIN: Duration = Duration::from_secs(3);
 /// For the goodbye to the broker.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(1_500);
+/// For the driver to say how it is, where somebody is in a hurry.
+const FRESH_WITHIN: Duration = Duration::from_millis(500);
 /// For closing the store.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
@@ -174,9 +176,12 @@ pub async fn run(
     let mut running = start(config, notices).await?;
     running.board.loaded(&origin.file, running.clock.now().wall);
     host::systemd::ready();
+    let version = env!("CARGO_PKG_VERSION");
     match running.http {
-        Some(address) => tracing::info!(page = %format_args!("http://{address}/"), "ready"),
-        None => tracing::info!("ready"),
+        Some(address) => {
+            tracing::info!(version, page = %format_args!("http://{address}/"), "ready");
+        }
+        None => tracing::info!(version, "ready"),
     }
     loop {
         tokio::select! {
@@ -194,11 +199,30 @@ pub async fn run(
     }
     host::systemd::stopping();
     tracing::info!("stopping");
-    let mut reports = running.reports.clone();
+    let (requests, reports) = (running.requests.clone(), running.reports.clone());
+    let in_a_hurry = async {
+        second_stop(&mut signals).await;
+        hurried(&*fresh(&requests, &reports).await)
+    };
     tokio::select! {
         end = running.stop() => Ok(end),
-        () = second_stop(&mut signals) => Ok(hurried(&reports.borrow_and_update())),
+        end = in_a_hurry => Ok(end),
     }
+}
+
+/// How the agent is now: the newest report may be a second old, and would call
+/// readings lost that are durable meanwhile. A driver that has ended has left its last.
+async fn fresh(
+    requests: &mpsc::Sender<api::Request>,
+    reports: &watch::Receiver<Arc<Report>>,
+) -> Arc<Report> {
+    let (answer, report) = oneshot::channel();
+    let asked = async {
+        requests.send(api::Request::Report(answer)).await.ok()?;
+        report.await.ok()
+    };
+    let report = timeout(FRESH_WITHIN, asked).await.ok().flatten();
+    report.unwrap_or_else(|| Arc::clone(&reports.borrow()))
 }
 
 async fn second_stop(signals: &mut Signals) {
@@ -211,7 +235,7 @@ fn broken(end: Option<DriverEnd>) -> RunEnd {
     RunEnd { is_durable: uncommitted == 0, backlog, failure: Some(StoreFailure::Gone) }
 }
 
-/// By the newest report, a moment old.
+/// By a report.
 fn hurried(report: &Report) -> RunEnd {
     let journal = &report.journal;
     let is_durable = journal.uncommitted == 0;

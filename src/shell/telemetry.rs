@@ -3,19 +3,23 @@
 //!
 //! One fact, one line. What can repeat goes through the [`Throttle`].
 
+mod sources;
 mod uplink;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracing::{debug, error, info, warn};
 
 use super::throttle::{INTERVAL, Throttle};
 use crate::core::clock::{ClockEvent, ClockEventKind};
+use crate::core::id::{SourceId, UplinkId};
 use crate::core::reading::GapRecord;
 use crate::core::seam::{Checkpointed, Notice};
 use crate::core::time::{MonoTime, Span};
 use crate::http::metrics::Metrics;
 use crate::http::status::full_word;
+use crate::http::words;
 
 /// Where notices go.
 #[derive(Debug)]
@@ -24,13 +28,20 @@ pub struct Telemetry {
     /// The names of the uplinks.
     uplinks: Vec<String>,
     throttle: Throttle,
+    /// How long uplinks have waited for the PUBACK that made them give up, until it is
+    /// said with the end of the connection.
+    overdue: BTreeMap<UplinkId, Span>,
+    /// The sources that do not have all they read.
+    troubled: BTreeMap<SourceId, sources::Trouble>,
     swept: MonoTime,
 }
 
 impl Telemetry {
     /// Counts into `metrics`; logs through `tracing`, uplinks by their names.
     pub fn new(metrics: Arc<Metrics>, uplinks: Vec<String>) -> Self {
-        Self { metrics, uplinks, throttle: Throttle::default(), swept: MonoTime::default() }
+        let (throttle, swept) = (Throttle::default(), MonoTime::default());
+        let (overdue, troubled) = (BTreeMap::new(), BTreeMap::new());
+        Self { metrics, uplinks, throttle, overdue, troubled, swept }
     }
 
     /// Says what was counted and not said for a minute. Cheap: looks at most
@@ -41,7 +52,7 @@ impl Telemetry {
         }
         self.swept = now;
         for (cause, count) in self.throttle.overdue(now) {
-            info!(cause, count, "repeated within the last {:.0} s", INTERVAL.as_secs_f64());
+            info!(what = cause, count, within = %length(INTERVAL), "the same again");
         }
     }
 
@@ -57,17 +68,18 @@ impl Telemetry {
                 info!(%epoch, reason, "a new numbering begins");
             }
             Notice::CommitFailed { attempts, reason, retry_in } => {
-                if let Some(unsaid) = self.throttle.admit("commit failed", now) {
-                    error!(reason, attempts, %retry_in, unsaid, "a commit failed");
+                if let Some(unsaid) = self.throttle.admit("a commit failed", now) {
+                    let retry_in = length(retry_in);
+                    error!(reason, attempts, retry_in, unsaid, "a commit failed");
                 }
             }
             Notice::StoreHealed { attempts } => {
-                self.throttle.clear("commit failed");
+                self.throttle.clear("a commit failed");
                 info!(attempts, "the store works again");
             }
             Notice::Gap(gap) => self.gap(&gap, now),
             Notice::Full { used_bytes, free_bytes, limit } => {
-                if let Some(unsaid) = self.throttle.admit("full", now) {
+                if let Some(unsaid) = self.throttle.admit("the buffer is full", now) {
                     let limit = full_word(limit);
                     warn!(limit, used_bytes, free_bytes, unsaid, "the buffer is full");
                 }
@@ -75,7 +87,7 @@ impl Telemetry {
             Notice::Filling { used_bytes, capacity_bytes, backlog } => {
                 let percent = used_bytes.saturating_mul(100) / capacity_bytes.max(1);
                 // A buffer that evicts fills and empties all the time.
-                if let Some(unsaid) = self.throttle.admit("filling", now) {
+                if let Some(unsaid) = self.throttle.admit("the buffer runs full", now) {
                     warn!(
                         percent,
                         used_bytes, capacity_bytes, backlog, unsaid, "the buffer runs full"
@@ -83,38 +95,41 @@ impl Telemetry {
                 }
             }
             Notice::Emptied { used_bytes } => {
-                if let Some(unsaid) = self.throttle.admit("emptied", now) {
+                if let Some(unsaid) = self.throttle.admit("the buffer is below 70 % again", now) {
                     info!(used_bytes, unsaid, "the buffer is below 70 % again");
                 }
             }
             Notice::Room { refused } => {
-                if let Some(unsaid) = self.throttle.admit("room", now) {
+                if let Some(unsaid) = self.throttle.admit("the buffer has room again", now) {
                     info!(refused, unsaid, "the buffer has room again");
                 }
             }
             Notice::Damaged { reason } => {
-                if let Some(unsaid) = self.throttle.admit("damaged", now) {
+                if let Some(unsaid) = self.throttle.admit("damage in the journal", now) {
                     error!(reason, unsaid, "damage in the journal");
                 }
             }
             Notice::ImplausibleTime { source, count } => {
                 self.metrics.implausible(source.as_str(), count);
-                let cause = format!("implausible time of {source}");
-                if let Some(unsaid) = self.throttle.admit(&cause, now) {
-                    warn!(%source, count, unsaid, "event times in the future or far past");
+                let cause = format!("event times of {source} in the future or far past");
+                if let Some(unsaid) = self.throttle.admit_many(&cause, count, now) {
+                    let count = count + unsaid;
+                    warn!(%source, count, "event times in the future or far past");
                 }
             }
             Notice::DeviceClockStep { source, delta } => {
-                let cause = format!("device clock of {source}");
+                let cause = format!("the clock of device {source} was set");
                 if let Some(unsaid) = self.throttle.admit(&cause, now) {
-                    warn!(%source, %delta, unsaid, "the clock of a device was set");
+                    let delta = length(delta);
+                    warn!(%source, delta, unsaid, "the clock of a device was set");
                 }
             }
             Notice::Quarantined { source, kind, reason, count } => {
                 self.metrics.quarantined(source.as_str(), kind, count);
-                let cause = format!("{kind} from {source}");
-                if let Some(unsaid) = self.throttle.admit(&cause, now) {
-                    warn!(%source, kind, reason, count, unsaid, "inputs went to the quarantine");
+                let cause = format!("inputs of {source} went to the quarantine ({kind})");
+                if let Some(unsaid) = self.throttle.admit_many(&cause, count, now) {
+                    let count = count + unsaid;
+                    warn!(%source, kind, count, reason, "inputs went to the quarantine");
                 }
             }
             Notice::Released { source, count } => {
@@ -140,7 +155,9 @@ impl Telemetry {
                     Checkpointed::Windows => "windows",
                     Checkpointed::Dedupe => "dedupe",
                 };
-                if let Some(unsaid) = self.throttle.admit(&format!("checkpoint of {of}"), now) {
+                if let Some(unsaid) =
+                    self.throttle.admit(&format!("a checkpoint of {of} cannot be written"), now)
+                {
                     warn!(
                         of,
                         reason, unsaid, "a checkpoint cannot be written: a restart takes longer"
@@ -162,7 +179,7 @@ impl Telemetry {
                 source = %correction.source,
                 first_seq = %correction.first_seq,
                 last_seq = %correction.last_seq,
-                shift = %correction.shift,
+                shift = length(correction.shift),
                 "readings that had left under a bad clock get a correction"
             ),
         }
@@ -173,12 +190,20 @@ impl Telemetry {
         let source = &gap.source;
         let count = gap.last_seq.map_or(1, |last| last.0.saturating_sub(gap.first_seq.0) + 1);
         self.metrics.evicted(source.as_str(), reason, count);
-        if let Some(unsaid) = self.throttle.admit(&format!("gap of {source}: {reason}"), now) {
+        if let Some(unsaid) =
+            self.throttle.admit(&format!("readings of {source} will not arrive ({reason})"), now)
+        {
             let (first_seq, last_seq) = (gap.first_seq.0, gap.last_seq.map(|last| last.0));
             let epoch = gap.epoch;
             warn!(%source, reason, %epoch, first_seq, last_seq, unsaid, "readings will not arrive");
         }
     }
+}
+
+/// For people: `30m 31s`.
+fn length(span: Span) -> String {
+    let sign = if span < Span::ZERO { "-" } else { "" };
+    format!("{sign}{}", words::length(span.as_secs_f64().abs()))
 }
 
 /// One line for what happened to the wall clock.
@@ -187,14 +212,22 @@ fn clock_event(event: &ClockEvent) {
     let source = event.clock.as_str();
     match event.kind {
         ClockEventKind::Step(by) => {
-            warn!(%by, from, to, "the wall clock was set: readings say so until a source vouches for it");
+            let by = length(by);
+            warn!(
+                by,
+                from, to, "the wall clock was set: readings say so until a source vouches for it"
+            );
         }
-        ClockEventKind::Leap(by) => info!(%by, "leap second"),
-        ClockEventKind::Suspend(by) => info!(%by, "the machine slept"),
-        ClockEventKind::Stall(by) => warn!(%by, "the agent was not running"),
+        ClockEventKind::Leap(by) => info!(by = length(by), "leap second"),
+        ClockEventKind::Suspend(by) => info!(by = length(by), "the machine slept"),
+        ClockEventKind::Stall(by) => warn!(by = length(by), "the agent was not running"),
         ClockEventKind::FastSlew { ppm } => info!(ppm, "the clock is being steered hard"),
         ClockEventKind::Boot => debug!(source, "first start in this boot"),
         ClockEventKind::State => info!(from, to, source, "the state of the clock changed"),
         ClockEventKind::Vouched => info!(to, "an operator vouches for the clock"),
     }
 }
+
+#[cfg(test)]
+#[path = "telemetry/outage_tests.rs"]
+mod outage_tests;

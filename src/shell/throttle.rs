@@ -31,9 +31,15 @@ impl Throttle {
     /// Whether to write a line about `cause` now: `Some` with the number of
     /// earlier ones that were not written, `None` to keep quiet.
     pub fn admit(&mut self, cause: &str, now: MonoTime) -> Option<u64> {
+        self.admit_many(cause, 1, now)
+    }
+
+    /// The same for a line that tells of `many` at once: `Some` with how many earlier
+    /// lines would have told of.
+    pub fn admit_many(&mut self, cause: &str, many: u64, now: MonoTime) -> Option<u64> {
         if let Some(known) = self.causes.get_mut(cause) {
             if now.since(known.said) < INTERVAL {
-                known.unsaid += 1;
+                known.unsaid += many;
                 return None;
             }
             known.said = now;
@@ -98,6 +104,15 @@ mod tests {
         );
         assert_eq!(throttle.admit("connect:network", at(60)), Some(59));
         assert_eq!(throttle.admit("connect:network", at(61)), None);
+    }
+
+    #[test]
+    fn lines_that_tell_of_many_are_counted_by_what_they_tell_of() {
+        let mut throttle = Throttle::default();
+        assert_eq!(throttle.admit_many("lines refused", 5, at(0)), Some(0));
+        assert_eq!(throttle.admit_many("lines refused", 7, at(1)), None);
+        assert_eq!(throttle.admit_many("lines refused", 2, at(2)), None);
+        assert_eq!(throttle.admit_many("lines refused", 3, at(60)), Some(9));
     }
 
     #[test]

@@ -137,6 +137,11 @@ impl Plant {
         self.running.take().unwrap().kill();
     }
 
+    /// Sends a signal, as `-TERM`.
+    pub(crate) fn signal(&self, signal: &str) {
+        self.running.as_ref().unwrap().signal(signal);
+    }
+
     /// SIGTERM; the exit code.
     pub(crate) fn stop(&mut self) -> Option<i32> {
         self.running.take().unwrap().stop()

@@ -86,7 +86,7 @@ fn assert_said_once(plant: &Plant) {
     assert!((1..=3).contains(&count("the buffer is full")), "{log}");
     assert!((1..=3).contains(&count("the buffer has room again")), "{log}");
     assert!(count("a commit failed") <= 3, "{log}");
-    assert_eq!(count("run: ready"), 1, "started once: {log}");
+    assert_eq!(count(" ready: version="), 1, "started once: {log}");
     assert!(log.lines().count() < 60, "no line a record:\n{log}");
 }
 

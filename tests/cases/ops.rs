@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::agent::{Plant, first_seen};
+use crate::support::process::wait;
 use crate::support::script::{Acks, Script};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,6 +21,25 @@ async fn o_01_sigterm_while_nothing_is_acknowledged_ends_in_time_and_loses_nothi
     plant.run();
     plant.wait(|log| first_seen(log, "in").len() == 1_000).await;
     assert_eq!(first_seen(&plant.broker.log(), "in"), (1..=1_000).collect::<Vec<_>>());
+}
+
+/// The first waits for PUBACKs that do not come; the second does not wait for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn o_01_a_second_sigterm_ends_at_once_with_0_and_loses_nothing() {
+    let script = Script { acks: Acks::None, ..Script::default() };
+    let mut plant = Plant::start(script, "", &["in"]).await;
+    plant.feed("in", 1_000).join();
+    plant.wait(|log| log.publishes.len() > 50).await;
+    plant.signal("-TERM");
+    wait("it is stopping", || plant.log().contains("stopping"));
+    plant.signal("-TERM");
+    assert_eq!(plant.ended(), Some(0));
+    let log = plant.log();
+    assert!(log.contains("asked twice: stopping at once"), "{log}");
+    assert!(!log.contains("stopped: "), "it did not wait: {log}");
+    plant.broker.set_script(Script::default());
+    plant.run();
+    plant.wait(|log| first_seen(log, "in").len() == 1_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

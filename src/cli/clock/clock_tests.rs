@@ -1,3 +1,5 @@
+use std::io;
+
 use super::set::{Target, Told};
 use super::*;
 use crate::core::clock::kernel::KernelClock;

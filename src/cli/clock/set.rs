@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{CONFIG_FILE, Which, absence, control, print, words};
+use super::{CONFIG_FILE, Which, control, print, words};
 use crate::core::clock::ClockSettings;
 use crate::core::time::IngestTime;
 use crate::exit::{Exit, Failure};
@@ -117,7 +117,7 @@ fn tell(data_dir: &Path, error: Duration) -> Result<Told, Failure> {
     let error_ns = u64::try_from(error.as_nanos()).unwrap_or(VOUCH_ERROR_MAX_NS);
     match control::ask(data_dir, &control::Question::Vouch { error_ns }) {
         Ok(report) => Ok(Told::Taken(words::state(&report.clock))),
-        Err(error) => match absence(&error, data_dir) {
+        Err(error) => match control::absence(&error, data_dir) {
             Some(why) => Ok(Told::Nobody(why)),
             None => Err(control::failure(data_dir, &error)),
         },

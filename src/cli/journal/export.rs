@@ -93,11 +93,18 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let entries = place.stats()?.entries;
     let shown = args.output.as_ref().map_or("stdout".into(), |path| path.display().to_string());
     let failed = |error: io::Error| Failure::io(&shown, &error);
+    let taken = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            let what = format_args!("{shown} is there already: name another file, or remove it");
+            Failure::new(Exit::Io, what)
+        }
+        _ => failed(error),
+    };
     let mut out: Box<dyn Write> = match &args.output {
         None => Box::new(BufWriter::new(io::stdout().lock())),
         Some(path) => {
             let file = OpenOptions::new().write(true).create_new(true).open(path);
-            Box::new(BufWriter::new(file.map_err(failed)?))
+            Box::new(BufWriter::new(file.map_err(taken)?))
         }
     };
     if args.format == Format::Csv {

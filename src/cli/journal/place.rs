@@ -2,6 +2,7 @@
 //! or from its files.
 
 use std::cell::Cell;
+use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -53,10 +54,6 @@ impl Which {
             Some(folder) => folder.clone(),
             None => self.config.load()?.gateway.data_dir,
         };
-        if !folder.is_dir() {
-            let absent = format_args!("{}: there is no such folder", folder.display());
-            return Err(Failure::new(Exit::Io, absent));
-        }
         Place::of(folder)
     }
 
@@ -74,8 +71,22 @@ impl Which {
 }
 
 impl Place {
+    /// That of a data directory, a copy of one, or a segment that was set aside.
     pub(in crate::cli) fn of(folder: PathBuf) -> Result<Self, Failure> {
-        let held = lock::held_by(&folder).map_err(|error| Failure::io(lock::FILE_NAME, &error))?;
+        let at = folder.display();
+        let failed = |error: &io::Error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                Failure::new(Exit::Io, format_args!("{at}: there is no such folder"))
+            }
+            io::ErrorKind::PermissionDenied => {
+                Failure::new(Exit::Io, format_args!("{at} is its owner's alone: try sudo"))
+            }
+            _ => Failure::io(&at, error),
+        };
+        if !fs::metadata(&folder).map_err(|error| failed(&error))?.is_dir() {
+            return Err(Failure::new(Exit::Io, format_args!("{at}: is a file, and no folder")));
+        }
+        let held = lock::held_by(&folder).map_err(|error| failed(&error))?;
         Ok(if held.is_some() { Place::Live(folder) } else { Place::Still(folder) })
     }
 

@@ -2,7 +2,7 @@
 
 use tracing::{info, warn};
 
-use super::Telemetry;
+use super::{Telemetry, length};
 use crate::core::id::UplinkId;
 use crate::core::seam::{DownCause, LinkNotice};
 use crate::core::time::MonoTime;
@@ -12,15 +12,16 @@ impl Telemetry {
     pub(super) fn uplink(&mut self, id: UplinkId, notice: LinkNotice, now: MonoTime) {
         let uplink = self.uplinks.get(usize::from(id.0)).cloned().unwrap_or_default();
         // Between uplinks the same cause is two facts.
-        let named = |cause: &str| format!("{cause} ({uplink})");
+        let named = |what: &str| format!("uplink {uplink} {what}");
         match notice {
             LinkNotice::Acknowledged { entries: _, took } => self.metrics.acknowledged(id, took),
             LinkNotice::Up { down_for: Some(down_for), backlog, session_present } => {
                 self.metrics.reconnected(id);
-                if let Some(unsaid) = self.throttle.admit(&named("link up"), now) {
+                if let Some(unsaid) = self.throttle.admit(&named("is up again"), now) {
+                    let down_for = length(down_for);
                     info!(
-                        uplink, %down_for, backlog, session_present, unsaid,
-                        "the uplink is up again"
+                        uplink,
+                        down_for, backlog, session_present, unsaid, "the uplink is up again"
                     );
                 }
             }
@@ -28,45 +29,54 @@ impl Telemetry {
                 info!(uplink, backlog, session_present, "the uplink is up");
             }
             LinkNotice::Down { reason, cause, backlog } => {
-                let cause = cause_word(cause);
-                if let Some(unsaid) =
-                    self.throttle.admit(&named(&format!("link down: {cause}")), now)
-                {
+                let (cause, reason) = match self.overdue.remove(&id) {
+                    Some(oldest) => ("no_puback", format!("no PUBACK for {}", length(oldest))),
+                    None => (cause_word(cause), reason),
+                };
+                let what = named(&format!("is down ({cause})"));
+                if let Some(unsaid) = self.throttle.admit(&what, now) {
                     warn!(uplink, cause, reason, backlog, unsaid, "the uplink is down");
                 }
             }
             LinkNotice::ConnectFailed { attempts, reason, cause, retry_in, backlog } => {
                 let cause = cause_word(cause);
-                if let Some(unsaid) = self.throttle.admit(&named(&format!("connect: {cause}")), now)
-                {
+                let what = named(&format!("cannot connect ({cause})"));
+                if let Some(unsaid) = self.throttle.admit(&what, now) {
+                    let retry_in = length(retry_in);
                     warn!(
-                        uplink, cause, reason, attempts, %retry_in, backlog, unsaid,
+                        uplink,
+                        cause,
+                        reason,
+                        attempts,
+                        retry_in,
+                        backlog,
+                        unsaid,
                         "the uplink cannot connect"
                     );
                 }
             }
             LinkNotice::BacklogDrained { sent, took } => {
-                if let Some(unsaid) = self.throttle.admit(&named("backlog drained"), now) {
-                    info!(uplink, sent, %took, unsaid, "the backlog is drained");
+                if let Some(unsaid) = self.throttle.admit(&named("is done with its backlog"), now) {
+                    info!(uplink, sent, took = length(took), unsaid, "the backlog is drained");
                 }
             }
+            // The connection is given up: its end follows, and says so.
             LinkNotice::AckTimeout { oldest } => {
-                if let Some(unsaid) = self.throttle.admit(&named("puback overdue"), now) {
-                    warn!(uplink, %oldest, unsaid, "no PUBACK for too long: the connection is given up");
-                }
+                self.overdue.insert(id, oldest);
             }
             LinkNotice::SourceHeld { source, code, retry_in } => {
-                if let Some(unsaid) = self.throttle.admit(&named(&format!("{source} held")), now) {
+                let what = named(&format!("is refused {source}"));
+                if let Some(unsaid) = self.throttle.admit(&what, now) {
                     let meaning = code_meaning(code);
-                    let code = format!("{code:#04x}");
+                    let (code, retry_in) = (format!("{code:#04x}"), length(retry_in));
                     warn!(
-                        uplink, %source, code, meaning, %retry_in, unsaid,
+                        uplink, %source, code, meaning, retry_in, unsaid,
                         "the broker refuses a source"
                     );
                 }
             }
             LinkNotice::SourceReleased { source } => {
-                self.throttle.clear(&named(&format!("{source} held")));
+                self.throttle.clear(&named(&format!("is refused {source}")));
                 info!(uplink, %source, "the broker takes the source again");
             }
         }
