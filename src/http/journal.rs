@@ -67,6 +67,13 @@ pub struct Journal {
     pub is_committing: bool,
 }
 
+impl Journal {
+    /// What waits for an uplink, results of windows left out.
+    pub fn readings_alone(&self) -> u64 {
+        self.readings.saturating_sub(self.results)
+    }
+}
+
 /// The section of `status`.
 pub(super) fn journal(about: &About, status: &Status, wall: IngestTime) -> Journal {
     Journal {

@@ -150,7 +150,7 @@ impl Script {
             }
             let report = reports.borrow_and_update().clone();
             let arrived = subscriber.received().distinct();
-            self.depth_peak = self.depth_peak.max(report.journal.readings);
+            self.depth_peak = self.depth_peak.max(report.journal.readings_alone());
             while self.advance(&report, cable)? {}
             let now = self.snapshot(&report, arrived);
             self.view.progress(&now)?;
@@ -182,7 +182,7 @@ impl Script {
             Stage::Cut if elapsed_s >= self.plan.mend_at_s() => {
                 cable.mend();
                 self.mended_at_s = elapsed_s;
-                let depth = grouped(report.journal.readings);
+                let depth = grouped(report.journal.readings_alone());
                 self.phase(&format!("the cable is mended: {depth} readings wait"))?;
                 Stage::Mended
             }
@@ -245,7 +245,7 @@ impl Script {
             elapsed_s: self.elapsed_s(),
             run_for_s: self.plan.run_for.as_secs_f64(),
             uplink,
-            depth: report.journal.readings,
+            depth: report.journal.readings_alone(),
             depth_peak: self.depth_peak,
             journal_bytes: report.journal.bytes,
             oldest_s: report.journal.oldest_age_s,

@@ -181,7 +181,7 @@ fn notice(one: &Notice) -> String {
 
 /// What waits for an uplink; results of windows are no readings.
 fn waiting(journal: &Journal) -> String {
-    let readings = counted(journal.readings.saturating_sub(journal.results), "reading");
+    let readings = counted(journal.readings_alone(), "reading");
     let results = match journal.results {
         0 => String::new(),
         results => format!(" and {}", counted(results, "result")),
