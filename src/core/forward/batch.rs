@@ -60,6 +60,11 @@ impl Run {
         goes_on && self.count < self.limit && fits
     }
 
+    /// Whether nothing more may join, whatever it is.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= self.limit
+    }
+
     /// `entry` joins. What is no reading goes alone.
     pub(super) fn count(&mut self, entry: &Entry) {
         self.count += 1;

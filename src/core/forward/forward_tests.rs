@@ -200,6 +200,14 @@ fn readings_of_one_source_go_together_and_keep_their_order() {
 }
 
 #[test]
+fn a_reading_that_goes_alone_looks_for_no_company() {
+    let mut lane = Cursor::new(Offset(0), None);
+    lane.offer(Offset(0), &[reading("a", 1), reading("b", 1), reading("a", 2)]);
+    let run = lane.run(&Batching::SINGLE, 1, |offset, _| panic!("{offset:?} is looked at"));
+    assert_eq!(run.len(), 1);
+}
+
+#[test]
 fn a_batch_ends_at_its_bytes_and_a_large_reading_goes_alone() {
     let batching = Batching { readings_max: 10, bytes_max: 220, reading_bytes: 100 };
     let mut rig = Rig::new(ForwardSettings { batching, ..ForwardSettings::DEFAULT });

@@ -159,6 +159,11 @@ impl Lane {
             }
             run.count(entry);
             taken.extend(slot.take());
+            // Else a reading that goes alone would be followed by a search for more of
+            // its source through all that is read ahead.
+            if run.is_full() {
+                break;
+            }
         }
         taken
     }
