@@ -28,8 +28,8 @@ done
 
 cross/toolchain.sh $static
 
-# Debian raises the least glibc with every release: Raspberry Pi OS bookworm has 2.36.
-glibc_max=2.34
+# Debian raises the least glibc with every release: Raspberry Pi OS bookworm has this.
+glibc_max=2.36
 
 # A folder of its own: another rustc would rebuild all that the host's has built.
 export CARGO_TARGET_DIR=$PWD/target/cross
@@ -38,6 +38,11 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_ARMV7_UNKNOWN_LINUX_GNUEABIHF_LINKER=arm-linux-gnueabihf-gcc
 export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc AR_aarch64_unknown_linux_gnu=aarch64-linux-gnu-ar
 export CC_armv7_unknown_linux_gnueabihf=arm-linux-gnueabihf-gcc AR_armv7_unknown_linux_gnueabihf=arm-linux-gnueabihf-ar
+# The time zones of the world are tables of pointers, each with 24 bytes about it for
+# the loader: packed it is a bit. glibc 2.36 knows how; Debian's ld for ARM does not.
+packed="-Clink-arg=-fuse-ld=lld -Clink-arg=-B$PWD/target/cross-toolchain/lld"
+packed+=" -Clink-arg=-Wl,-z,pack-relative-relocs"
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS=$packed
 if [ -n "$quick" ]; then
     export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
@@ -59,7 +64,10 @@ build_static() {
 glibc_needed() { # PROGRAM
     local tool=aarch64-linux-gnu-objdump
     [[ $1 != *armv7* ]] || tool=arm-linux-gnueabihf-objdump
-    "$tool" -T "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -1
+    {
+        "$tool" -T "$1" | grep -oE 'GLIBC_[0-9.]+'
+        ! "$tool" -p "$1" | grep -q GLIBC_ABI_DT_RELR || echo GLIBC_2.36
+    } | sort -uV | tail -1
 }
 
 for target in "${targets[@]}"; do

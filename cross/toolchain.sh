@@ -30,7 +30,7 @@ stop() { printf 'toolchain: %s\n' "$*" >&2; exit 1; }
 # libedit, libxml, libz3 and libffi are what the private rustc is linked with.
 missing=()
 for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf \
-    libc6-dev-armhf-cross qemu-user-static libedit2 libxml2 libz3-4 libffi8; do
+    libc6-dev-armhf-cross lld-16 qemu-user-static libedit2 libxml2 libz3-4 libffi8; do
     dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
 done
 if [ ${#missing[@]} -gt 0 ]; then
@@ -39,6 +39,10 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt-get -qq update || true # one index that fails does not matter here
     apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
+
+# gcc asks for a linker by this name.
+mkdir -p "$ROOT/lld"
+ln -sf /usr/bin/ld.lld-16 "$ROOT/lld/ld.lld"
 
 # One apt root for each architecture: no foreign architecture is added to the
 # machine's own dpkg, and an index that cannot be read costs that one only.

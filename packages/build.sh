@@ -65,7 +65,7 @@ Version: $version
 Architecture: $arch
 Maintainer: $maintainer
 Installed-Size: $(du -sk --apparent-size "$root" | cut -f1)
-Depends: libc6 (>= 2.34), libgcc-s1, systemd | systemd-standalone-sysusers
+Depends: libc6 (>= 2.36), libgcc-s1, systemd | systemd-standalone-sysusers
 Recommends: chrony | time-daemon
 Section: net
 Priority: optional
