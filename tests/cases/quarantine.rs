@@ -179,16 +179,16 @@ async fn over_the_network_the_quarantine_is_told_and_cannot_be_changed() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let told = ask("GET /api/v1/quarantine?source=in HTTP/1.0\r\nHost: t\r\n\r\n");
+    let told = ask("GET /api/v1/quarantine?source=in HTTP/1.0\r\nHost: localhost\r\n\r\n");
     let (head, body) = told.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.0 200"), "{head}");
     assert_eq!(json(body), plant.list(&[]));
-    let wrong = ask("GET /api/v1/quarantine?sorce=in HTTP/1.0\r\nHost: t\r\n\r\n");
+    let wrong = ask("GET /api/v1/quarantine?sorce=in HTTP/1.0\r\nHost: localhost\r\n\r\n");
     assert!(wrong.starts_with("HTTP/1.0 400"), "{wrong}");
     for path in ["quarantine/discard", "quarantine/release", "quarantine/1", "journal/page"] {
         let body = "{\"ids\":[\"1\"]}";
         let answer = ask(&format!(
-            "POST /api/v1/{path} HTTP/1.0\r\nHost: t\r\nContent-Type: application/json\r\n\
+            "POST /api/v1/{path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         ));
