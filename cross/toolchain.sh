@@ -40,10 +40,6 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# gcc asks for a linker by this name.
-mkdir -p "$ROOT/lld"
-ln -sf /usr/bin/ld.lld-16 "$ROOT/lld/ld.lld"
-
 # One apt root for each architecture: no foreign architecture is added to the
 # machine's own dpkg, and an index that cannot be read costs that one only.
 apt_root() { # ARCH
@@ -101,6 +97,10 @@ if [ ! -e "$STAMP" ]; then
     rm -rf "$ROOT/debs" "$ROOT/apt" "$ROOT/usr/share/doc" "$ROOT/usr/share/man"
     "$ROOT/bin/rustc" --version >"$STAMP"
 fi
+
+# gcc asks for a linker by this name.
+mkdir -p "$ROOT/lld"
+ln -sf /usr/bin/ld.lld-16 "$ROOT/lld/ld.lld"
 
 sources=$ROOT/usr/lib/rustlib/src/rust/library/Cargo.toml
 if [ "${1:-}" = --static ] && [ ! -e "$sources" ]; then
