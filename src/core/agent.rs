@@ -37,6 +37,7 @@ mod frontier;
 mod intake;
 mod ordering;
 mod positions;
+mod recall;
 mod release;
 mod repeats;
 mod report;

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
+use super::recall::{Recall, is_torn};
 use super::*;
 use crate::core::clock::ClockReading;
 use crate::core::dedupe::{By, Dedupe, Known, Learned, Moment};
 use crate::core::id::CommitId;
-use crate::core::limits;
 use crate::core::reading::{Arrival, Reading, Record};
 use crate::core::seam::{Checkpointed, Fetch, Fetched};
 use crate::core::stamp;
@@ -44,14 +44,6 @@ pub(super) struct Repeats {
     is_torn: bool,
 }
 
-/// The journal is being gone through.
-#[derive(Clone, Copy, Debug)]
-struct Recall {
-    next: Offset,
-    end: Offset,
-    is_fetching: bool,
-}
-
 impl Repeats {
     /// What a checkpoint left; what is in the journal after it is still to come.
     /// Without a checkpoint that is the whole journal.
@@ -81,10 +73,10 @@ impl Repeats {
             }
             None => first_kept,
         };
-        let recall = Recall { next: covered, end: next, is_fetching: false };
+        let recall = Recall::new(covered, next, Purpose::Recall);
         Self {
             dedupe,
-            recall: (!is_empty && covered < next).then_some(recall),
+            recall: recall.filter(|_| !is_empty),
             covered: if is_empty { Offset(u64::MAX) } else { covered },
             staged: None,
             writing: None,
@@ -129,10 +121,7 @@ impl Repeats {
 
     /// The next part of the journal to go through.
     pub(super) fn fetch(&mut self) -> Option<Fetch> {
-        let recall = self.recall.as_mut().filter(|recall| !recall.is_fetching)?;
-        recall.is_fetching = true;
-        let (entries_max, bytes_max) = (limits::FETCH_ENTRIES_MAX, limits::FETCH_BYTES_MAX);
-        Some(Fetch { from: recall.next, entries_max, bytes_max, purpose: Purpose::Recall })
+        self.recall.as_mut()?.fetch()
     }
 
     pub(super) fn known(&self, source: &SourceId) -> Known {
@@ -254,8 +243,7 @@ impl Agent {
 
     /// A part of the journal, for the memory of repeats.
     pub(super) fn recalled(&mut self, fetched: Fetched, effects: &mut Vec<Effect>) {
-        let first = fetched.entries.first().map_or(fetched.next, |(offset, _)| *offset);
-        let is_torn = first > fetched.from || !fetched.damaged.is_empty();
+        let is_torn = is_torn(&fetched);
         let repeats = &mut self.repeats;
         if is_torn && !repeats.is_torn {
             repeats.is_torn = true;
@@ -265,11 +253,8 @@ impl Agent {
         for record in fetched.entries.iter().filter_map(|(_, entry)| entry.reading()) {
             repeats.dedupe.learn(record);
         }
-        let Some(recall) = &mut repeats.recall else { return };
-        let is_stuck = fetched.next <= recall.next;
-        recall.is_fetching = false;
-        recall.next = fetched.next.max(recall.next);
-        if recall.next >= recall.end || is_stuck {
+        let recall = repeats.recall.as_mut();
+        if recall.is_some_and(|recall| recall.advance(fetched.next)) {
             repeats.recall = None;
             repeats.dedupe.rebuilt();
         }

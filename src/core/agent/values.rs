@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
+use super::recall::{Recall, is_torn};
 use super::*;
-use crate::core::limits;
 use crate::core::reading::{Reading, Stamp};
 use crate::core::seam::Fetch;
 use crate::core::values::deadband::{Deadbands, Kept};
@@ -26,14 +26,6 @@ pub(super) struct Values {
     recall: Option<Recall>,
     /// It was said that a part of the journal is gone.
     is_torn: bool,
-}
-
-/// The journal is being gone through.
-#[derive(Clone, Copy, Debug)]
-struct Recall {
-    next: Offset,
-    end: Offset,
-    is_fetching: bool,
 }
 
 /// What becomes of a reading.
@@ -66,11 +58,10 @@ impl Values {
             }
             true => end,
         };
-        let recall = Recall { next, end, is_fetching: false };
         Self {
             totals,
             deadbands: Deadbands::default(),
-            recall: (next < end).then_some(recall),
+            recall: Recall::new(next, end, Purpose::Totals),
             is_torn: false,
         }
     }
@@ -82,10 +73,7 @@ impl Values {
 
     /// The next part of the journal to go through.
     pub(super) fn fetch(&mut self) -> Option<Fetch> {
-        let recall = self.recall.as_mut().filter(|recall| !recall.is_fetching)?;
-        recall.is_fetching = true;
-        let (entries_max, bytes_max) = (limits::FETCH_ENTRIES_MAX, limits::FETCH_BYTES_MAX);
-        Some(Fetch { from: recall.next, entries_max, bytes_max, purpose: Purpose::Totals })
+        self.recall.as_mut()?.fetch()
     }
 
     /// What is to be durable with a commit that ends at `next`, before which the
@@ -149,8 +137,7 @@ impl Values {
 impl Agent {
     /// A part of the journal, for the totals.
     pub(super) fn totals_recalled(&mut self, fetched: Fetched, effects: &mut Vec<Effect>) {
-        let first = fetched.entries.first().map_or(fetched.next, |(offset, _)| *offset);
-        let is_torn = first > fetched.from || !fetched.damaged.is_empty();
+        let is_torn = is_torn(&fetched);
         let values = &mut self.values;
         if is_torn && !values.is_torn && !values.totals.is_empty() {
             values.is_torn = true;
@@ -160,11 +147,8 @@ impl Agent {
         for record in fetched.entries.iter().filter_map(|(_, entry)| entry.reading()) {
             values.totals.recall(record);
         }
-        let Some(recall) = &mut values.recall else { return };
-        let is_stuck = fetched.next <= recall.next;
-        recall.is_fetching = false;
-        recall.next = fetched.next.max(recall.next);
-        if recall.next >= recall.end || is_stuck {
+        let recall = values.recall.as_mut();
+        if recall.is_some_and(|recall| recall.advance(fetched.next)) {
             values.recall = None;
         }
     }

@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::ordering::Orders;
+use super::recall::Recall;
 use super::*;
 use crate::core::id::CommitId;
 use crate::core::lateness::LatenessBook;
-use crate::core::limits;
 use crate::core::reading::{IdleMark, Origin, Record, Series};
 use crate::core::seam::{Fetch, Purpose};
 use crate::core::time::EventTime;
@@ -40,7 +40,7 @@ pub(super) struct Windows {
     slots: Vec<Slot>,
     /// The orders of outputs: they share the checkpoint and the replay.
     pub(super) orders: Orders,
-    replay: Option<Replay>,
+    replay: Option<Recall>,
     /// The windows have seen what lies below.
     through: Offset,
     /// Below, a durable checkpoint has everything that windows need, and
@@ -91,14 +91,6 @@ pub struct Counts {
     pub duplicates: u64,
 }
 
-/// The journal is being given to the windows again.
-#[derive(Clone, Copy, Debug)]
-struct Replay {
-    next: Offset,
-    end: Offset,
-    is_fetching: bool,
-}
-
 impl Windows {
     /// The windows of a configuration, as a checkpoint left them.
     pub(super) fn open(
@@ -132,9 +124,9 @@ impl Windows {
         let slots: Vec<Slot> = slots.collect();
         let orders = Orders::open(settings, held, horizon, now);
         let is_alone = slots.is_empty() && orders.is_empty();
-        let replay = Replay { next: from, end: next, is_fetching: false };
+        let replay = Recall::new(from, next, Purpose::Replay);
         let windows = Self {
-            replay: (!is_alone && from < next).then_some(replay),
+            replay: replay.filter(|_| !is_alone),
             through,
             covered: if is_alone { NOTHING_NEEDED } else { (through, from) },
             checkpoint_interval: settings.checkpoint_interval,
@@ -188,10 +180,7 @@ impl Windows {
 
     /// The next part of the journal to give them.
     pub(super) fn fetch(&mut self) -> Option<Fetch> {
-        let replay = self.replay.as_mut().filter(|replay| !replay.is_fetching)?;
-        replay.is_fetching = true;
-        let (entries_max, bytes_max) = (limits::FETCH_ENTRIES_MAX, limits::FETCH_BYTES_MAX);
-        Some(Fetch { from: replay.next, entries_max, bytes_max, purpose: Purpose::Replay })
+        self.replay.as_mut()?.fetch()
     }
 
     /// When a source becomes idle, a window is flushed or a checkpoint is due.

@@ -54,11 +54,7 @@ impl Windows {
 
     /// The replay has come to `next`; true when it is over.
     pub(in crate::core::agent) fn advance(&mut self, next: Offset) -> bool {
-        let Some(replay) = &mut self.replay else { return false };
-        replay.is_fetching = false;
-        let is_stuck = next <= replay.next;
-        replay.next = next.max(replay.next);
-        replay.next >= replay.end || is_stuck
+        self.replay.as_mut().is_some_and(|replay| replay.advance(next))
     }
 
     /// Live from here on. What the replay came to and the journal did not hold.
