@@ -163,6 +163,23 @@ fn has(lines: &[String], line: &str) {
 }
 
 #[test]
+fn depth_and_room_in_time_are_there_where_they_are_known() {
+    let metrics = Metrics::new(vec!["main".to_owned()]);
+    let mut report = report();
+    (report.uptime_s, report.journal.room_s) = (61.5, Some(86_400.0));
+    let known = lines(&metrics, &report);
+    has(&known, "tidegate_uptime_seconds 61.5");
+    has(&known, "tidegate_journal_capacity_bytes 1073741824.0");
+    has(&known, "tidegate_journal_depth_seconds 29.0");
+    has(&known, "tidegate_journal_room_seconds 86400.0");
+    (report.journal.room_s, report.journal.depth_s) = (None, None);
+    let unknown = lines(&metrics, &report);
+    for name in ["tidegate_journal_depth_seconds ", "tidegate_journal_room_seconds "] {
+        assert!(!unknown.iter().any(|line| line.starts_with(name)), "{name}");
+    }
+}
+
+#[test]
 fn books_and_counts_have_the_names_of_the_contract() {
     let metrics = Metrics::new(vec!["main".to_owned()]);
     metrics.evicted("press", "evicted", 10);

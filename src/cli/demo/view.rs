@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 
-use super::super::digits::grouped;
+use super::super::digits::{bytes, grouped};
 use crate::cli::audit::proof::{Proof, Tally, is_window};
 use crate::cli::print;
 use crate::exit::Failure;
@@ -207,16 +207,6 @@ fn bar(part: f64, whole: f64) -> String {
     let share = if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
     let full = (share * BAR_CELLS as f64).round() as usize;
     "#".repeat(full) + &".".repeat(BAR_CELLS - full)
-}
-
-fn bytes(count: u64) -> String {
-    const KIB: f64 = 1024.0;
-    let count = count as f64;
-    if count < KIB * KIB {
-        format!("{:.0} KiB", count / KIB)
-    } else {
-        format!("{:.1} MiB", count / KIB / KIB)
-    }
 }
 
 #[cfg(test)]
