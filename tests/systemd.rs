@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use support::broker::ScriptedBroker;
+use support::process::wait;
 use support::script::Script;
 
 mod support;
@@ -172,8 +173,8 @@ fn manager(folder: &Path) -> (Manager, PathBuf) {
     (manager, path)
 }
 
-/// What an agent writes to a file whose device and inode `JOURNAL_STREAM` names, plus
-/// so much.
+/// What an agent writes, to its end, to a file whose device and inode `JOURNAL_STREAM`
+/// names, plus so much. It has failed to connect once before it stops.
 fn log_under_journal(beside: u64) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (manager, socket) = manager(folder.path());
@@ -189,6 +190,9 @@ fn log_under_journal(beside: u64) -> String {
         .spawn()
         .unwrap();
     manager.hears_until("READY=1");
+    wait("the uplink has failed", || {
+        std::fs::read_to_string(&path).unwrap().contains("the uplink cannot connect")
+    });
     let pid = agent.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert_eq!(agent.wait().unwrap().code(), Some(0));
