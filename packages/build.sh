@@ -52,6 +52,7 @@ gzip -9n "$share"/man/man1/*.1
 
 put 644 packages/debian/copyright "$doc/copyright"
 put 644 README.md "$doc/README.md"
+for page in docs/*.md docs/openapi.json docs/page.png; do put 644 "$page" "$doc/docs/${page##*/}"; done
 compressed "$doc/changelog.gz" <CHANGELOG.md
 printf 'tidegate (%s) stable; urgency=medium\n\n  * What is new is in changelog.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | compressed "$doc/changelog.Debian.gz"
