@@ -31,7 +31,6 @@ use super::id::{BootId, Offset, SourceId};
 use super::limits::SOURCES_MAX;
 use super::reading::{Arrival, Record, Series, Stamp};
 use super::settings::SourceSettings;
-use super::stamp::is_plausible;
 use super::time::{EventTime, IngestTime, Span, Uptime};
 
 mod stored;
@@ -110,7 +109,7 @@ impl Rule {
 
     fn name_of(&self, record: &Record) -> Option<Name> {
         let stamp = &record.stamp;
-        let device_time = stamp.device_time().filter(|_| is_plausible(stamp.flags));
+        let device_time = stamp.device_time().filter(|_| stamp.flags.is_plausible());
         self.name(&record.series, record.id.as_deref(), device_time)
     }
 }

@@ -182,6 +182,12 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
+    /// Whether a stamp with these flags may move a watermark: implausible ones never
+    /// do.
+    pub const fn is_plausible(self) -> bool {
+        !self.intersects(Flags::FUTURE.with(Flags::PAST).with(Flags::DEVICE_UNSYNC))
+    }
+
     /// Whether every flag of `other` is set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0

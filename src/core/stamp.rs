@@ -53,7 +53,7 @@ pub struct Stamped {
 
 /// Whether a stamp may move a watermark: implausible ones never do.
 pub const fn is_plausible(flags: Flags) -> bool {
-    !flags.intersects(Flags::FUTURE.with(Flags::PAST).with(Flags::DEVICE_UNSYNC))
+    flags.is_plausible()
 }
 
 /// Stamps one reading. `source_clock` is what the readings of the same source
@@ -83,7 +83,7 @@ pub fn stamp(
     let claim = Claim { at: device.at, max_error: None, flags: device.flags };
     let flags = judge::check(settings, clock, arrival.ingest, &claim);
     let mut device_step = None;
-    if is_plausible(flags) {
+    if flags.is_plausible() {
         source_clock.previous = Some(device.at);
         if settings.is_live && clock.state.is_trusted() {
             device_step = source_clock.sample(clock, arrival, device.at);

@@ -119,7 +119,7 @@ async fn metrics_text(State(api): State<Api>, headers: HeaderMap) -> Result<Resp
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let report = api.report().await?;
     let accept = accept.unwrap_or_default();
-    let (content_type, text) = api.metrics.text_for(accept, &report, &api.results.tallies());
+    let (content_type, text) = api.metrics.text_for(accept, &report, &api.results.counts());
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }
 

@@ -64,7 +64,7 @@ impl Sources {
 #[derive(Clone)]
 pub struct Desk {
     /// The store.
-    pub store: worker::Desk,
+    pub store: worker::Questions,
     /// To the driver.
     pub releases: mpsc::Sender<Returned>,
     /// The configured sources, whose parsers are used again.

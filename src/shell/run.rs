@@ -305,7 +305,7 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
         stop: driver_stop_seen,
     };
     let results = Results::new(&config.gateway.id);
-    let desk = wiring::desk(&config, store.desk(), releases, &clock);
+    let desk = wiring::desk(&config, store.questions(), releases, &clock);
     let parsers = desk.sources.clone();
     let health = HealthBoard::default();
     let board = ConfigBoard::default();

@@ -67,7 +67,7 @@ fn accepted(recovered: &Recovered) -> u64 {
 /// What answers beside the driver.
 pub(super) fn desk(
     config: &Config,
-    store: store::worker::Desk,
+    store: store::worker::Questions,
     releases: mpsc::Sender<Returned>,
     clock: &Arc<HostClock>,
 ) -> Desk {

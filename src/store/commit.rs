@@ -14,7 +14,7 @@ use super::slack::{self, Room};
 use super::{
     Active, COMMIT_BYTES, FREE_BYTES_MIN, FREE_BYTES_PLENTY, SLACK_BYTES_MAX, Store, segment_bytes,
 };
-use crate::core::id::{Offset, SegmentId};
+use crate::core::id::SegmentId;
 use crate::core::limits::BATCH_OPERATIONS_MAX;
 use crate::core::reading::Entry;
 use crate::core::seam::{ClockLedger, Commit, DiskFacts, SegmentInfo};
@@ -319,10 +319,5 @@ impl Store {
             info.bytes = bytes;
             info.ahead_bytes = 0;
         }
-    }
-
-    /// One past the last entry.
-    pub fn next_offset(&self) -> Offset {
-        self.state.next
     }
 }

@@ -40,13 +40,14 @@ pub struct Worker {
     thread: JoinHandle<()>,
 }
 
-/// Where questions to the store can be asked, beside its daily work.
+/// A handle for questions to the store (listings, statistics, checks) that are
+/// answered on its thread between commits and fetches.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct Questions {
     requests: SyncSender<Request>,
 }
 
-impl Desk {
+impl Questions {
     /// Asks, and waits for the answer: the store thread has its other work too.
     /// A question should be answered within milliseconds.
     ///
@@ -168,9 +169,9 @@ impl Worker {
         self.send(Request::Checkpoint(of, bytes))
     }
 
-    /// For questions beside the daily work.
-    pub fn desk(&self) -> Desk {
-        Desk { requests: self.requests.clone() }
+    /// A handle for questions that others ask.
+    pub fn questions(&self) -> Questions {
+        Questions { requests: self.requests.clone() }
     }
 
     /// Counts requests answered; advances with [`Worker::ping`] too.

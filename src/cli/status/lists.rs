@@ -1,7 +1,6 @@
 //! The parts of a status of which there are several: sources, windows, outputs.
 
-use super::screen::{ago, seconds};
-use crate::cli::digits::grouped;
+use crate::cli::digits::{ago, grouped, seconds};
 use crate::cli::table::{Cell, table};
 use crate::cli::terminal::{Mark, Paint};
 use crate::http::orders::Ordered;

@@ -113,15 +113,7 @@ impl Agent {
         record.epoch = self.books.epoch();
         self.books.account(&record.source).last_reading = Some(now.mono);
         self.accept_rate.add(now.mono, 1);
-        let is_open = seal::is_open(&record.stamp);
-        let for_windows = (!self.windows.is_empty()).then(|| record.clone());
-        let offset = self.pending.push(Entry::Reading(record), now.mono);
-        if is_open {
-            self.timing.opened(offset);
-        }
-        if let Some(record) = for_windows {
-            self.give_to_windows(now, &record);
-        }
+        self.journal_reading(now, record);
     }
 }
 

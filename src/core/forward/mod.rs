@@ -13,12 +13,12 @@
 //! taken back unsent. One thing remains: what a broker refuses by a reason code has
 //! left, and so have those in flight behind it; they may be acknowledged before it.
 //!
-//! Reading order: this file, `lane`, `flight`, `hold`, `share`, `batch`.
+//! Reading order: this file, `cursor`, `flight`, `hold`, `share`, `batch`.
 
 mod batch;
+mod cursor;
 mod flight;
 mod hold;
-mod lane;
 mod share;
 mod verdict;
 
@@ -28,9 +28,9 @@ pub use batch::Batching;
 pub use share::ShareSettings;
 pub use verdict::Verdict;
 
+use self::cursor::{Cursor, Join};
 use self::flight::{Flight, Flights};
 use self::hold::Holds;
-use self::lane::{Join, Lane as Cursor};
 use self::share::Share;
 use super::id::{Offset, PublishId, SourceId, UplinkId};
 use super::limits::{

@@ -7,7 +7,6 @@
 use crate::core::clock::ClockReading;
 use crate::core::reading::{Flags, Origin};
 use crate::core::settings::{OnBadTime, SourceSettings};
-use crate::core::stamp::is_plausible;
 use crate::core::time::{EventTime, IngestTime, MaxError, Span};
 
 /// Ahead of the gateway by more than this and both errors, a live device is off.
@@ -130,7 +129,7 @@ pub fn judge(
         first_event_time: Some(claim.at),
         ..kept
     };
-    match (is_plausible(flags), settings.on_bad_time) {
+    match (flags.is_plausible(), settings.on_bad_time) {
         (true, OnBadTime::Correct) if is_skewed => match skew {
             Some(skew) => replaced(claim.at - skew, Origin::DeviceCorrected),
             // Off by an amount that is not known yet: nothing bounds it.

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::Number;
 use crate::core::id::BootId;
 use crate::core::reading::{Flags, Origin, Stamp, Value};
-use crate::core::stamp::is_plausible;
 use crate::core::time::Span;
 
 /// Whether a reading enters windows when it comes. A gateway's stamp from before
@@ -18,7 +17,7 @@ pub fn may_enter(stamp: &Stamp, floor_ns: i64) -> bool {
         return false;
     }
     let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
-    if is_device { is_plausible(stamp.flags) } else { stamp.event_time.unix_ns() >= floor_ns }
+    if is_device { stamp.flags.is_plausible() } else { stamp.event_time.unix_ns() >= floor_ns }
 }
 
 /// The number that a value is to a window; text and composites have none.
@@ -48,7 +47,7 @@ impl Horizon {
     /// Whether this stamp moves a watermark. A wall time before `floor_ns` bounds
     /// nothing; a time that was found out later needs no bound.
     pub fn moves_watermark(&mut self, stamp: &Stamp, future_limit: Span, floor_ns: i64) -> bool {
-        let is_sound = is_plausible(stamp.flags) && !stamp.flags.has(Flags::INCONSISTENT);
+        let is_sound = stamp.flags.is_plausible() && !stamp.flags.has(Flags::INCONSISTENT);
         if stamp.origin == Origin::Restamped {
             return is_sound;
         }

@@ -43,7 +43,7 @@ mod tell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use self::lane::Lane;
+use self::lane::TimebaseLane;
 pub use self::state::{OperatorState, RestoreError};
 use self::tell::Plan;
 use super::aggregate::Sample;
@@ -149,7 +149,7 @@ struct Timers {
 pub struct Operator {
     plan: Plan,
     /// By timebase.
-    lanes: Vec<Lane>,
+    lanes: Vec<TimebaseLane>,
     /// Sources that are waited for in every lane until their first reading tells
     /// which lane is theirs.
     waiting: Vec<SourceId>,
@@ -268,7 +268,7 @@ impl Operator {
         match self.lanes.binary_search_by_key(&timebase, |lane| lane.timebase) {
             Ok(index) => index,
             Err(index) => {
-                let mut lane = Lane::new(&self.plan, timebase);
+                let mut lane = TimebaseLane::new(&self.plan, timebase);
                 self.waiting.iter().for_each(|source| lane.sources.expect(source));
                 self.lanes.insert(index, lane);
                 index

@@ -158,7 +158,8 @@ impl Multiplexer {
         self.update()
     }
 
-    /// As [`set`](Self::set), but counts only with the next update.
+    /// As [`set`](Self::set), but counts only with the next update. The engine has no
+    /// use for it: it is here to be held against Flink's multiplexer, which can do it.
     pub fn set_deferred(&mut self, input: InputId, at: Option<Millis>) {
         if let Some(partial) = self.partial(input) {
             partial.is_idle = false;

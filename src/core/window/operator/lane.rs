@@ -20,7 +20,7 @@ use crate::core::window::watermark::{Millis, span_ms};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct TimebaseLane {
     pub(super) timebase: TimebaseId,
     pub(super) assigner: Assigner,
     /// In ms; never goes back, whatever the sources say.
@@ -36,7 +36,7 @@ pub(super) struct Lane {
     timers: Vec<Timer>,
 }
 
-impl Lane {
+impl TimebaseLane {
     pub(super) fn new(plan: &Plan, timebase: TimebaseId) -> Self {
         Self {
             timebase,

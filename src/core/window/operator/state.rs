@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Operator;
-use super::lane::Lane;
+use super::lane::TimebaseLane;
 use super::sources::Sources;
 use super::tell::Plan;
 use crate::core::id::SourceId;
@@ -147,7 +147,7 @@ impl Operator {
         let plan = Plan::new(spec);
         let mut lanes = Vec::with_capacity(state.lanes.len());
         for stored in state.lanes {
-            let mut lane = Lane::new(&plan, TimebaseId(stored.timebase));
+            let mut lane = TimebaseLane::new(&plan, TimebaseId(stored.timebase));
             lane.watermark = stored.watermark;
             lane.stream_time = stored.stream_time;
             lane.sources = stored.sources;

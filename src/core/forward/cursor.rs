@@ -1,4 +1,5 @@
-//! A lane: a stretch of the journal on its way out, in journal order.
+//! A cursor: how far an uplink has read a stretch of the journal, in journal order.
+//! It runs ahead of the acknowledged frontier, which says what need not be read again.
 
 use std::collections::VecDeque;
 
@@ -9,22 +10,22 @@ use crate::core::rangeset::RangeSet;
 use crate::core::reading::Entry;
 use crate::core::seam::Fetched;
 
-/// A cursor over a stretch of the journal, with what is read ahead of it.
+/// A position in a stretch of the journal, with the entries read ahead of it.
 #[derive(Clone, Debug)]
-pub(super) struct Lane {
+pub(super) struct Cursor {
     first: Offset,
-    /// Where another lane begins; `None` follows the journal.
+    /// Where the stretch of the next cursor begins; `None` follows the journal.
     end: Option<Offset>,
-    /// Read ahead; taken out of the middle where a batch leaves others behind.
+    /// Entries read ahead. `None` where a batch took one and left others before it.
     ready: VecDeque<Option<(Offset, Entry)>>,
     ready_end: Offset,
     fetching: Option<Offset>,
-    /// The store had nothing to say on the last fetch: asked again only once
-    /// something has changed.
+    /// The last fetch brought the store no further: it is asked again only once a
+    /// commit became durable or the cursor was rewound.
     is_stalled: bool,
 }
 
-impl Lane {
+impl Cursor {
     pub(super) fn new(first: Offset, end: Option<Offset>) -> Self {
         Self {
             first,
