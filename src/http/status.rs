@@ -19,7 +19,7 @@ use super::notices::Notice;
 pub use super::orders::Ordered;
 pub use super::windows::Window;
 use crate::core::agent::{LinkState, SourceStatus, Status};
-use crate::core::id::SourceId;
+use crate::core::id::{SourceId, is_window};
 use crate::core::seam::{FullCause, Now};
 use crate::core::status::UplinkStatus;
 use crate::core::time::{IngestTime, MonoTime, Span};
@@ -262,7 +262,7 @@ impl Report {
 
 /// Readings in the books of all sources, results of windows excepted.
 fn accepted(sources: &[Source]) -> u64 {
-    let readings = sources.iter().filter(|source| !source.name.starts_with("window:"));
+    let readings = sources.iter().filter(|source| !is_window(&source.name));
     readings.map(|source| source.accepted).sum()
 }
 

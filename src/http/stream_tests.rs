@@ -16,7 +16,7 @@ use crate::core::window::{Coverage, ResultStatus};
 
 fn result(window: &str, entity: &str, seq: u64) -> Arc<WindowResult> {
     Arc::new(WindowResult {
-        source: SourceId::new(&format!("window:{window}")),
+        source: SourceId::of_window(window),
         epoch: Epoch { number: 1, nonce: 7 },
         seq: Seq(seq),
         window: window.into(),

@@ -60,7 +60,7 @@ pub(super) fn about(config: &Config, recovered: &Recovered, clock: &HostClock) -
 /// Readings that were accepted before, results of windows excepted.
 fn accepted(recovered: &Recovered) -> u64 {
     let sources = recovered.meta.iter().flat_map(|meta| &meta.sources);
-    let readings = sources.filter(|(source, _)| !source.as_str().starts_with("window:"));
+    let readings = sources.filter(|(source, _)| !source.is_window());
     readings.map(|(_, books)| books.accepted).sum()
 }
 

@@ -81,7 +81,7 @@ impl Slot {
         let all = settings.sources.keys().filter(|_| spec.sources.is_empty()).cloned();
         let fresh = Heard::now(now.mono);
         let mut slot = Self {
-            source: SourceId::new(&format!("window:{}", spec.name)),
+            source: SourceId::of_window(&spec.name),
             spec: Arc::clone(spec),
             operator,
             matches: BTreeMap::new(),
