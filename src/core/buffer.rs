@@ -10,9 +10,11 @@ use super::id::{Epoch, Offset, SegmentId, SourceId};
 use super::seam::{DiskFacts, FullCause, SegmentInfo};
 use super::settings::WhenFull;
 
-/// From this part of its capacity on, the buffer runs full: time to look,
+/// Fraction of its capacity at which the buffer counts as filling: somebody should
+/// look.
 const FILL_WARN_FROM: f64 = 0.8;
-/// and below this part it no longer does.
+/// Fraction of its capacity below which it no longer does: lower, or a fill that
+/// wavers around one limit would be reported again and again.
 const FILL_OVER_BELOW: f64 = 0.7;
 
 /// What happens to readings at the door.

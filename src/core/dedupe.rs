@@ -204,12 +204,13 @@ impl Hasher for AsItIs {
 struct Memory {
     rule: Rule,
     elapsed: Elapsed,
-    /// For asking only: never iterated.
+    /// For lookup only; never iterated, because hash order is not deterministic.
     known: HashSet<Name, BuildHasherDefault<AsItIs>>,
-    /// The same names with their age when they came, oldest first.
+    /// The same names with the elapsed time at which they came, oldest first.
     order: VecDeque<(Name, u64)>,
-    /// How many of the newest came in boots after the last with a trusted clock:
-    /// when it is known how long the gateway was off, that was before them.
+    /// How many of the newest names came in boots whose wall clock was not trusted. Once
+    /// it is, it shows how long the gateway was off before them: their time of arrival is
+    /// then moved on by that.
     after_trusted: usize,
     /// Names forgotten within the horizon, for want of room.
     forgotten: u64,

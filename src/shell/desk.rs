@@ -29,10 +29,10 @@ use crate::source::parse::{Fault, Parser};
 use crate::store::quarantine::{Content, Filter, Refused};
 use crate::store::{StoreError, worker};
 
-/// Of one request; a client with more asks again.
+/// Ids accepted in one request; a client with more asks again.
 pub const CHOSEN_MAX: usize = 64;
 
-/// Shown where nobody says how many.
+/// Entries listed when the query gives no limit.
 const LIST_DEFAULT: usize = 1_000;
 
 /// Something on its way back to the driver.
@@ -190,7 +190,7 @@ impl Desk {
         }
     }
 
-    /// What was kept as what it can become now.
+    /// Turns a kept input back into readings, with the source's present parser.
     fn read(&self, refused: &Refused, content: Content) -> Result<Released, Fault> {
         let bytes = match content {
             Content::Reading(record) if record.seq.0 > 0 => return Ok(Released::Record(record)),

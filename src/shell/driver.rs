@@ -36,7 +36,8 @@ use crate::store::worker::Worker;
 /// A turn comes at least this often, for the watchdog and the status.
 const IDLE_TURN: Duration = Duration::from_secs(1);
 
-/// A deadline that has just passed is not worth less than the timer's grain.
+/// Shortest sleep of a turn: tokio's timer is no finer, so a deadline already past waits
+/// this long.
 const TIMER_GRAIN: Duration = Duration::from_millis(1);
 
 /// Between two published reports.

@@ -69,7 +69,7 @@ impl Roster {
         self.members.insert(source.name.clone(), member);
     }
 
-    /// Bodies are taken by those that run now.
+    /// Routes posted bodies to the sources that run now.
     pub(super) fn open_doors(&self) {
         let pushes = self.members.iter().filter_map(|(name, member)| {
             Some((name.clone(), Arc::clone(member.handle.push.as_ref()?)))

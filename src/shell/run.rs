@@ -52,15 +52,15 @@ use crate::store::{self, OpenError};
 
 /// Samples of the clock that wait for the driver; one would do.
 const CLOCK_QUEUE: usize = 4;
-/// For the sources to hand over what they hold.
+/// Longest wait at a stop for the sources to hand over what they hold.
 const SOURCES_WITHIN: Duration = Duration::from_secs(2);
-/// For the last commit, the PUBACKs and the last word.
+/// Longest wait at a stop for the last commit, its PUBACKs and the last status message.
 const SETTLE_WITHIN: Duration = Duration::from_secs(3);
-/// For the goodbye to the broker.
+/// Longest wait at a stop for the disconnect from the broker.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(1_500);
-/// For the driver to say how it is, where somebody is in a hurry.
+/// Longest wait for a new report of the driver, before its last one is used.
 const FRESH_WITHIN: Duration = Duration::from_millis(500);
-/// For closing the store.
+/// Longest wait at a stop for the store to close.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// Why the agent did not start; for people.

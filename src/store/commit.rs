@@ -105,9 +105,9 @@ impl Store {
         Ok((self.segments.clone(), self.disk()))
     }
 
-    /// Makes room for a commit in the active segment, and for those that must come
-    /// through when the disk has nothing. While it has plenty only for the latter:
-    /// nobody takes that much during one commit.
+    /// Reserves disk blocks for this commit, and `slack_bytes` more for commits that must
+    /// succeed on a full disk. With plenty free it reserves only the latter: nothing else
+    /// takes that much during one commit.
     fn has_room(&self, commit: &Commit, free_bytes: u64) -> bool {
         let Some(active) = &self.active else { return false };
         let (log, slack_bytes) = (active.segment.log(), self.slack_bytes());

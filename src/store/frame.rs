@@ -26,14 +26,14 @@ use crate::core::reading::{Entry, Record, Value};
 pub(super) const RAW: u8 = 0;
 /// Body is lz4, its length before it.
 pub(super) const LZ4: u8 = 1;
-/// Event times are stored as their difference to the ingest time,
+/// Event times are stored as their difference to the ingest time.
 pub(super) const EVENT_LAG: u8 = 0;
-/// as the difference to the one before,
+/// Event times are stored as their difference to the previous event time.
 pub(super) const EVENT_DELTA: u8 = 1;
-/// or as the change of that difference.
+/// Event times are stored as the change of that difference.
 pub(super) const EVENT_DELTA_OF_DELTA: u8 = 2;
-/// Text in one frame beyond which it is cut before trying: halving would only
-/// find out later.
+/// Bytes of text that one frame is given at most before encoding is tried: with more,
+/// the result would only have to be halved.
 const TEXT_MAX: usize = 4 * FRAME_BYTES_MAX;
 /// Shorter bodies are not worth a try of lz4.
 const LZ4_BYTES_MIN: usize = 128;

@@ -105,7 +105,7 @@ impl Orders {
         }
     }
 
-    /// No more entries for now.
+    /// Applies the silences noted so far; call when no further entry is at hand.
     pub(super) fn settle(&mut self, out: &mut Vec<OrderedReading>) {
         self.slots.iter_mut().for_each(|slot| slot.order.settle(out));
     }

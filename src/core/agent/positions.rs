@@ -14,7 +14,7 @@ pub(super) struct Positions(BTreeMap<SourceId, Place>);
 #[derive(Debug, Default)]
 struct Place {
     at: Arc<[u8]>,
-    /// Readings beyond it that the journal has already.
+    /// Readings after `at` that the journal already has and that will come again.
     ahead: u64,
 }
 

@@ -117,7 +117,8 @@ impl Agent {
     }
 }
 
-/// The policy where nothing is quarantined.
+/// The source's policy with `Quarantine` replaced by `Flag`: what an operator releases
+/// is not quarantined again.
 fn kept(policy: OnBadTime) -> OnBadTime {
     match policy {
         OnBadTime::Quarantine => OnBadTime::Flag,
@@ -125,7 +126,7 @@ fn kept(policy: OnBadTime) -> OnBadTime {
     }
 }
 
-/// Its number comes when it is journaled.
+/// A record without a number: it gets one when it is journaled.
 pub(super) fn record(source: &SourceId, reading: Reading, stamp: Stamp) -> Record {
     Record {
         source: source.clone(),

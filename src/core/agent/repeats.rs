@@ -179,7 +179,7 @@ impl Repeats {
         Some(bytes)
     }
 
-    /// The commit is tried again under another number.
+    /// A failed commit is retried under a new id: the staged checkpoint follows it.
     pub(super) fn renumbered(&mut self, id: CommitId) {
         if let Some((staged, ..)) = &mut self.staged {
             *staged = id;

@@ -23,21 +23,22 @@ const SEALS_MAX: usize = 64;
 pub(super) struct Timing {
     /// Every entry below has its final time.
     sealed: Offset,
-    /// The same, durable: may be sent.
+    /// The same, durable: entries below may be sent.
     durable: Offset,
     seals: Vec<Seal>,
-    /// What leaves without a bound, and what of it is durable. A note is there
-    /// before its readings leave: after a crash they may be written off instead
-    /// of sent again, and then nothing else tells that the broker has them.
+    /// Stretches of readings that leave without an error bound, to be corrected later.
     sent: Vec<SentStretch>,
+    /// The part of them that is durable. A stretch must be durable before its readings
+    /// leave: after a crash they may be written off instead of sent again, and then
+    /// nothing else tells that the broker has them.
     noted: Arc<ClockLedger>,
-    /// The forwarder waits for such a note.
+    /// Forwarding waits until such a stretch is durable.
     needs_note: bool,
     /// The first entry from `sealed` on whose time is open.
     first_open: Option<Offset>,
-    /// The forwarder waits for a seal.
+    /// Forwarding waits for a seal.
     is_blocked: bool,
-    /// A seal that is due: commit.
+    /// A commit is due, for a seal or for a stretch in `sent`.
     is_due: bool,
     /// When a seal will be due.
     due_at: Option<MonoTime>,
@@ -169,7 +170,7 @@ impl Timing {
         self.noted = Arc::clone(&meta.clock);
     }
 
-    /// The correction at `offset` is with the broker.
+    /// The broker acknowledged the correction at `offset`.
     pub(super) fn corrected(&mut self, offset: Offset) {
         self.sent.retain(|stretch| stretch.correction != Some(offset));
         self.is_changed = true;
@@ -185,7 +186,8 @@ impl Timing {
         self.is_changed = true;
     }
 
-    /// Whether every reading in `[first, end)` happened when its own stamp says.
+    /// Whether every entry in `[first, end)` has its final time and no seal has changed
+    /// it, so that the stamps in the journal hold.
     pub(super) fn is_as_stamped(&self, first: Offset, end: Offset) -> bool {
         let overlaps = |seal: &Seal| seal.first < end && first < seal.end;
         end <= self.sealed && !self.seals.iter().any(overlaps)

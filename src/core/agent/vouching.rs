@@ -9,14 +9,15 @@ use crate::core::id::{CommitId, Seq};
 use crate::core::renumber::{Renumbering, Renumberings};
 use crate::core::seam::RetainedFrontier;
 
-/// How far this start has come with that.
+/// How far this start has come with the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// No uplink has been asked.
     Unasked,
-    /// Asked; the commit that says so is to be made, or on its way.
+    /// An uplink was asked. The commit recording that numbers may leave is due (`None`) or
+    /// under way.
     Saving(Option<CommitId>),
-    /// It is durable.
+    /// That commit is durable: readings may go out.
     Vouched,
 }
 
@@ -47,12 +48,13 @@ impl Vouching {
         self.stage == Stage::Vouched
     }
 
-    /// Whether a commit must say so at once.
+    /// Whether that commit is due now.
     pub(super) fn is_commit_due(&self) -> bool {
         self.stage == Stage::Saving(None)
     }
 
-    /// A commit is made: what it says of a source whose newest number is `tail`.
+    /// For a commit: up to which number readings of a source may have left, if its newest
+    /// number is `tail`.
     pub(super) fn vouched(&self, source: &SourceId, tail: Seq) -> Seq {
         match self.stage {
             Stage::Unasked => self.vouched.get(source).copied().unwrap_or_default(),
@@ -66,7 +68,7 @@ impl Vouching {
         }
     }
 
-    /// A failed commit is tried again under another number.
+    /// A failed commit is retried under a new id: the stage follows it.
     pub(super) fn renumbered(&mut self, id: CommitId) {
         if let Stage::Saving(Some(known)) = &mut self.stage {
             *known = id;

@@ -52,8 +52,9 @@ pub(super) struct Windows {
     writing: Option<(Offset, Offset)>,
     next_checkpoint: MonoTime,
     is_changed: bool,
-    /// Retimed readings that have been given to the windows, and all before them
-    /// on the same lane.
+    /// Offsets of readings that the windows have got again with a better time. It is
+    /// found out once for each uplink and given once. What went out on the same lane
+    /// before such a reading is included, so that there are few ranges.
     pub(super) retimed: RangeSet,
     /// Results that a replay found different from the journal.
     pub(super) differences: u64,
@@ -168,7 +169,7 @@ impl Windows {
         if is_short { windows } else { windows.min(orders) }
     }
 
-    /// Whether the windows have seen that entry before the replay.
+    /// Whether the state that the replay began with covers this entry already.
     pub(super) fn has_seen(&self, offset: Offset) -> bool {
         offset < self.through
     }

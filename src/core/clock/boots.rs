@@ -23,8 +23,8 @@ const SUSPENDS_MAX: usize = 16;
 pub struct Stretch {
     /// Its beginning: the nearest anchor for what came before.
     pub first: Anchor,
-    /// The one that bounds its beginning best; often the one at which the daemon
-    /// had settled.
+    /// The anchor that bounds the time before the stretch most tightly; often from
+    /// after the daemon settled.
     pub best: Anchor,
     /// Its end so far: the nearest anchor for what comes after.
     pub last: Anchor,

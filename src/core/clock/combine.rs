@@ -13,12 +13,12 @@ use super::{ClockSource, ClockState};
 pub const SYNCHRONIZED_ERROR_MAX_NS: u64 = 1_000_000_000;
 /// A clock with a worse bound is not called in holdover either.
 pub const HOLDOVER_ERROR_MAX_NS: u64 = 10_000_000_000;
-/// A source that has missed eight updates is not live (an eight-deep reach
-/// register has forgotten it; ClockBound uses the same rule) …
+/// Missed updates after which a source of time is stale: NTP's reach register is
+/// eight deep and has forgotten it then; ClockBound uses the same rule.
 const STALE_INTERVALS: u64 = 8;
-/// … but never so early,
+/// A source is never stale before this age of its last update.
 const STALE_MIN_NS: u64 = 64_000_000_000;
-/// and always so late.
+/// A source is always stale after this age of its last update.
 const STALE_MAX_NS: u64 = 10_800_000_000_000;
 /// The longest interval of NTP daemons by default: assumed until two updates
 /// have been seen.

@@ -20,7 +20,7 @@ pub struct ClockFacts {
     pub ptp: Option<PtpReport>,
     /// Last update of systemd-timesyncd (`/run/systemd/timesync/synchronized`).
     pub timesyncd_at: Option<IngestTime>,
-    /// Whether a daemon that may yet set the clock is to be seen.
+    /// Whether a time daemon is present that may still set the clock.
     pub has_daemon: bool,
 }
 

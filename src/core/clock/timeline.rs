@@ -87,7 +87,7 @@ pub struct Retimed {
     pub utc_ns: i64,
     /// Bound on its error; `None` when nothing bounds it.
     pub error_ns: Option<u64>,
-    /// False: the first stamp stays.
+    /// Whether the stamp was replaced; if false the first stamp stays.
     pub is_restamped: bool,
     /// What is to be known about it.
     pub flags: Flags,

@@ -37,7 +37,7 @@ impl Cursor {
         }
     }
 
-    /// Back to the first entry that is not done with.
+    /// Goes back to the first entry that is not done with.
     pub(super) fn rewind(&mut self, done: &RangeSet) {
         self.is_stalled = false;
         self.ready.clear();
@@ -87,7 +87,7 @@ impl Cursor {
         self.fetching
     }
 
-    /// The answer came. False when the cursor has moved meanwhile and it was
+    /// The answer came. False when the cursor has moved meanwhile and the answer was
     /// dropped.
     pub(super) fn fetched(&mut self, fetched: &mut Fetched) -> bool {
         if self.fetching != Some(fetched.from) {
@@ -105,7 +105,8 @@ impl Cursor {
         true
     }
 
-    /// A commit became durable.
+    /// A commit became durable: its entries are taken as they are if they are the next
+    /// and there is room; else they will be fetched.
     pub(super) fn offer(&mut self, first: Offset, entries: &[Entry]) {
         self.is_stalled = false;
         let is_next = self.ready_end == first && self.fetching.is_none();
@@ -117,7 +118,7 @@ impl Cursor {
         self.ready_end = first.plus(entries.len() as u64);
     }
 
-    /// The entry at the head; drops what `is_gone` says need not go.
+    /// The entry at the head. Drops entries before it that `is_gone` says need not go.
     pub(super) fn head(
         &mut self,
         is_gone: impl Fn(Offset, &Entry) -> bool,
@@ -135,9 +136,8 @@ impl Cursor {
         self.ready.pop_front().flatten()
     }
 
-    /// The head, which is a reading that may go, and those of its source behind
-    /// it that go with it. What else is of its source and may not go ends the
-    /// run: the order within a source is kept.
+    /// Takes the reading at the head and the following ones of its source that fit the
+    /// batch; stops at the first that may not go, to keep the order.
     pub(super) fn run(
         &mut self,
         batching: &Batching,
@@ -160,8 +160,8 @@ impl Cursor {
             }
             run.count(entry);
             taken.extend(slot.take());
-            // Else a reading that goes alone would be followed by a search for more of
-            // its source through all that is read ahead.
+            // Without this, a reading that goes alone would cost a search for more of
+            // its source through everything that is read ahead.
             if run.is_full() {
                 break;
             }
@@ -169,8 +169,8 @@ impl Cursor {
         taken
     }
 
-    /// Whether a run from the head would end only where what is at hand ends:
-    /// waiting may fill it.
+    /// Whether a batch from the head has room for more than is at hand, so that waiting
+    /// may fill it.
     pub(super) fn may_fill(&self, batching: &Batching) -> bool {
         let Some((_, head)) = self.ready().next() else { return false };
         let mut run = Run::new(batching, batching.readings_max);
@@ -187,10 +187,10 @@ impl Cursor {
 /// Whether an entry joins the run that a batch becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Join {
-    /// It does.
+    /// Joins the run.
     Go,
-    /// It is done with, or on its way.
+    /// Passed over: done with, held or in flight.
     Skip,
-    /// It may not go yet, and those of its source behind it neither.
+    /// Ends the run: it must wait or go alone, and so must later readings of its source.
     Stop,
 }

@@ -27,8 +27,8 @@ pub(super) struct SliceBounds {
     pub(super) start: i64,
     pub(super) first_end: i64,
     pub(super) last_end: i64,
-    /// Counts the slices of event time, where all are of one cut; else as `start`.
-    /// Ascends with it.
+    /// Position of the slice, ascending: a running count for tumbling and sliding windows,
+    /// else equal to `start`.
     pub(super) index: i64,
 }
 

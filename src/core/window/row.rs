@@ -61,9 +61,9 @@ struct Entry {
 
 #[derive(Debug)]
 struct Spines {
-    /// The first index that no window asked for yet has reached.
+    /// End of the slices that any window has asked for so far.
     reached: i64,
-    /// Slices of a window at most.
+    /// Slices of the window that was asked for last.
     length: i64,
     firing: Spine,
     closing: Spine,
@@ -224,7 +224,7 @@ impl Row {
         Some(self.place((last >> level) << level))
     }
 
-    /// A slice is going to change: what was merged of it is dropped. Its place.
+    /// Drops what was merged from a slice that is about to change, and gives its place.
     fn touch(&mut self, index: i64) -> usize {
         let place = self.place(index);
         let Some(spines) = self.spines.as_mut().filter(|spines| index < spines.reached) else {
