@@ -10,8 +10,8 @@
 //!   more; what lies behind such a leap is the work of a wrong clock until
 //!   shown otherwise.
 //! - **The monotonic clock.** From there on time goes no faster than this
-//!   process runs. A step of the wall clock therefore ages nothing, whoever
-//!   vouches for it afterwards; time while the agent did not run counts once
+//!   process runs. A step of the wall clock therefore ages nothing, even if
+//!   the clock is synchronized afterwards; time while the agent did not run counts once
 //!   there are readings behind it.
 //!
 //! Every doubt keeps readings longer. The quota still bounds the disk.

@@ -42,7 +42,7 @@ pub struct OrderSpec {
     pub name: Arc<str>,
     /// Its sources, and how far out of order the readings of each may come.
     pub sources: BTreeMap<SourceId, Span>,
-    /// A source is not waited for after so long without a reading.
+    /// How long a source may be silent before it is no longer waited for.
     pub idle_after: Span,
 }
 

@@ -38,7 +38,7 @@ pub enum Value {
     Composite(Arc<str>),
 }
 
-/// How far the device itself vouches for the value.
+/// What the device itself says of the value's quality.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Quality {
     /// Usable.
@@ -87,8 +87,8 @@ pub struct Arrival {
     pub ingest: IngestTime,
     /// Unslewed uptime.
     pub uptime: Uptime,
-    /// Of what was asked for, half the round trip: the device looked so long
-    /// before the arrival, give or take as much. Zero for what comes by itself.
+    /// Half the round trip of a question to the device: it took the value this long
+    /// before the arrival, give or take as much. Zero for what comes without a question.
     pub half_round_trip: Span,
 }
 

@@ -319,9 +319,10 @@ pub struct Fetch {
     pub purpose: Purpose,
     /// Where to begin.
     pub from: Offset,
-    /// At most so many entries.
+    /// Upper bound on the entries of the answer.
     pub entries_max: usize,
-    /// At most so many bytes in memory, one entry excepted.
+    /// Upper bound on the bytes that the answer takes in memory. One entry is given
+    /// whatever its size.
     pub bytes_max: usize,
 }
 

@@ -154,9 +154,9 @@ pub enum OnNonexistentTime {
 }
 
 impl SourceSettings {
-    /// The defaults of the configuration: the device is trusted, five minutes of
-    /// future, nothing before 2015, bad stamps flagged, no zone, live with two seconds of latency at most, twenty
-    /// seconds of disorder, repeats are readings like others.
+    /// The defaults of the configuration: the device is trusted, up to five minutes ahead
+    /// and not before 2015; bad stamps are flagged; no zone; live with a latency of up to
+    /// two seconds; twenty seconds of disorder; repeats are readings like others.
     pub const DEFAULT: SourceSettings = SourceSettings {
         trusts_device: true,
         future_limit: Span::from_secs(300),

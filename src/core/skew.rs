@@ -13,7 +13,7 @@ use super::id::BootId;
 use super::reading::Arrival;
 use super::time::{EventTime, Span, TimebaseId};
 
-/// Samples in the window, at most.
+/// Most samples that the window holds.
 pub const SAMPLES_MAX: usize = 64;
 /// How long a sample stays in the window.
 const SAMPLE_AGE_MAX_NS: u64 = 600_000_000_000;

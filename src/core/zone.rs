@@ -31,7 +31,7 @@ const NS_PER_S: i64 = 1_000_000_000;
 pub enum Zone {
     /// A zone of the IANA database: `Europe/Berlin`.
     Iana(Tz),
-    /// Always so many seconds east of UTC.
+    /// A fixed offset, in seconds east of UTC.
     Fixed(i32),
 }
 

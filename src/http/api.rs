@@ -42,7 +42,7 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VouchBody {
-    /// The wall clock is right within so many nanoseconds: 1 to
+    /// Bound on the error of the wall clock, in nanoseconds: 1 to
     /// [`VOUCH_ERROR_MAX_NS`].
     pub error_ns: u64,
 }

@@ -24,8 +24,8 @@ use crate::core::seam::{FullCause, Now};
 use crate::core::status::UplinkStatus;
 use crate::core::time::{IngestTime, MonoTime, Span};
 
-/// Without a PUBACK for so long while something is in flight, the uplink is
-/// called degraded although the connection stands.
+/// An uplink with something in flight and no PUBACK for longer than this is called
+/// degraded although the connection stands.
 const PUBACK_OVERDUE: Span = Span::from_secs(60);
 
 /// What does not change while the agent runs.
@@ -94,7 +94,7 @@ pub struct Report {
     /// The outputs that get ordered readings.
     #[serde(default)]
     pub ordered: Vec<Ordered>,
-    /// What the log said last, oldest first: 32 lines at most.
+    /// What the log said last, oldest first; up to 32 lines.
     #[serde(default)]
     pub notices: Arc<[Notice]>,
 }

@@ -37,7 +37,7 @@ pub(super) const CLIENTS_MAX: usize = 32;
 /// Between two `status` events: the page calls itself stale after five seconds
 /// without one.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
-/// A comment goes out after so long without any event, so that proxies keep the
+/// Longest silence of the stream: then a comment goes out, so that proxies keep the
 /// connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 

@@ -57,7 +57,7 @@ pub struct Inbox {
     pub link: mpsc::Receiver<(UplinkId, LinkEvent)>,
     /// What the machine says about its clocks.
     pub clock: mpsc::Receiver<ClockFacts>,
-    /// From whoever wants a report of this moment, or vouches for the clock.
+    /// Requests for a report of this moment, and operators' statements about the clock.
     pub requests: mpsc::Receiver<Request>,
     /// What is handed in again out of the quarantine.
     pub releases: mpsc::Receiver<Returned>,

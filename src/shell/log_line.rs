@@ -10,7 +10,7 @@ use tracing::{Event, Level};
 
 /// The lines of ours; a library's are for those who look for its faults.
 const OURS: &str = env!("CARGO_PKG_NAME");
-/// A text is cut after so many characters: a reason may quote what somebody sent.
+/// Characters kept of a text, which may quote input of any length.
 const CHARS_MAX: usize = 4_096;
 
 /// What an event says.

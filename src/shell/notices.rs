@@ -17,7 +17,7 @@ use crate::http::notices::Notice;
 
 /// So many are remembered.
 pub const NOTICES_MAX: usize = 32;
-/// A text is cut after so many characters: a reason may quote what somebody sent.
+/// Characters kept of a text, which may quote input of any length.
 const TEXT_CHARS_MAX: usize = 300;
 
 /// The ring. Cheap to clone: all clones are one.

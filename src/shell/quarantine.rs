@@ -13,7 +13,7 @@ use crate::store::quarantine::{Content, Filter, Refusals, Refused};
 use crate::store::set_aside::{self, SetAside};
 use crate::wire::json;
 
-/// Of a content, a list shows so many characters.
+/// Characters of a content that a list shows.
 const HEAD_CHARS: usize = 80;
 
 /// Before the name of a segment that was set aside.

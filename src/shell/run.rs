@@ -126,7 +126,7 @@ pub struct RunEnd {
 pub enum StoreFailure {
     /// Its thread ended by itself: a bug, reported by the panic hook.
     Gone,
-    /// Its thread has not answered for so long: the disk hangs. Only a new process
+    /// Its thread has not answered for this long: the disk hangs. Only a new process
     /// can open the journal again.
     Hangs(Duration),
 }

@@ -20,8 +20,8 @@ use crate::core::reading::Entry;
 use crate::core::seam::{ClockLedger, Commit, DiskFacts, SegmentInfo};
 use crate::core::values::totals::SavedTotals;
 
-/// Bytes of frames after which the contents are stored again: what a start has
-/// to read at most.
+/// Bytes of frames after which the table of contents is stored again: a start has to
+/// read no more frames than that.
 const CONTENTS_EVERY_BYTES: usize = 1024 * 1024;
 
 /// Collects operations into batches that sled can take.

@@ -42,7 +42,7 @@ pub struct Numbering {
     pub epoch: String,
     /// The newest number.
     pub last: u64,
-    /// Every number up to here is with the broker or in a gap record.
+    /// Every number up to here was acknowledged by the broker or is in a gap record.
     pub through: u64,
 }
 

@@ -97,7 +97,7 @@ fn key(id: u64, part: u16) -> [u8; 11] {
     key
 }
 
-/// Of a reason so many characters are kept.
+/// Characters kept of a reason.
 const REASON_CHARS_MAX: usize = 1_024;
 
 const TOTALS_KEY: &[u8] = b"totals";

@@ -316,9 +316,9 @@ fn is_by_device(stamp: &Stamp) -> bool {
     matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected)
 }
 
-/// The event time that a stamp vouches for. A clock that nobody vouches for, a
-/// stamp from the future, one of a device that never was set and old news move
-/// nothing, and none moves beyond the arrival.
+/// The event time that the delivery frontier may advance to by this stamp. A clock that
+/// is not synchronized, an implausible device time and a retained message advance
+/// nothing, and no stamp advances it beyond the reading's arrival.
 fn moves_frontier(stamp: &Stamp) -> Option<EventTime> {
     let is_plausible = !is_by_device(stamp) || stamp.flags.is_plausible();
     let is_news = !stamp.flags.has(Flags::RETAINED);

@@ -49,7 +49,7 @@ impl Values {
         let accumulates = |source: &SourceSettings| {
             source.values.as_ref().is_some_and(|rules| !rules.accumulate.is_empty())
         };
-        // The first total is saved with its own commit: where none is, at most a
+        // The first total is saved with its own commit: where none is, only a
         // commit that was cut off can have left one, at the end.
         let next = match totals.is_empty() {
             false => saved.through.min(end),

@@ -25,7 +25,7 @@ pub struct ChronyReport {
     pub reference_ns: i64,
     /// What is still to be corrected, in nanoseconds; positive: the clock is slow.
     pub correction_ns: i64,
-    /// Positive: the clock is fast by so much without correction.
+    /// By how much the clock would gain without correction; negative where it would lose.
     pub freq_ppm: f64,
     /// Bound on the error of `freq_ppm`.
     pub skew_ppm: f64,

@@ -96,7 +96,7 @@ impl Evidence {
         }
     }
 
-    /// The kernel says that nobody vouches for the clock.
+    /// The quality of a clock that the kernel says is not synchronized.
     fn disowned(&self) -> Quality {
         let is_local = self.chrony.is_some_and(|chrony| chrony.is_local_reference);
         Quality {

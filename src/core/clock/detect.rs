@@ -28,7 +28,7 @@ pub enum Change {
     Step(Span),
     /// A leap second: negative when one was inserted.
     Leap(Span),
-    /// Nobody looked for so long.
+    /// No look was taken for this long.
     Stall(Span),
 }
 

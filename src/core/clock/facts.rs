@@ -24,8 +24,7 @@ pub struct ClockFacts {
     pub has_daemon: bool,
 }
 
-/// What is known about this run of the machine before anything vouches for its
-/// clock.
+/// What is known about this run of the machine before its clock is synchronized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BootFacts {
     /// This run of the machine.

@@ -33,7 +33,7 @@ pub struct KernelClock {
 
 /// At this `maxerror` the kernel has given up on its clock.
 pub const PHASE_LIMIT_US: i64 = 16_000_000;
-/// Each second adds so much to `maxerror` (`MAXFREQ`, 500 ppm).
+/// What each second adds to `maxerror` (`MAXFREQ`, 500 ppm).
 pub const TICK_ERROR_US: i64 = 500;
 
 /// The `STA_` bits of `linux/timex.h` that are looked at.
@@ -95,7 +95,7 @@ pub enum MaxErrorKind {
     ZeroedTimesyncd,
     /// phc2sys or ptp4l writes zero.
     ZeroedPhc2sys,
-    /// At the cap: nobody vouches for the clock.
+    /// At the cap: the clock is not synchronized.
     Saturated,
     /// The kernel reports a failure of its clock (`STA_CLOCKERR`).
     Failed,

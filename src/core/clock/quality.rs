@@ -92,7 +92,7 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// A reading of a clock that nobody vouches for.
+    /// A reading of a clock that is not synchronized.
     pub fn unsynchronized(wall: IngestTime, boot: BootId) -> Self {
         Self {
             wall,

@@ -6,11 +6,11 @@ use crate::core::reading::{Entry, Record};
 /// The bounds of one publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// Readings in one publish, at most; 1 sends each on its own.
+    /// Most readings in one publish; 1 sends each on its own.
     pub readings_max: usize,
-    /// Bytes of one payload, at most, by the estimate below.
+    /// Most bytes of one payload, by the estimate below.
     pub bytes_max: u64,
-    /// What a reading takes besides its texts, at most, in bytes: depends on the
+    /// Upper bound on the bytes of a reading besides its texts: depends on the
     /// format.
     pub reading_bytes: u64,
 }

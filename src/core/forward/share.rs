@@ -5,7 +5,7 @@ use crate::core::time::{MonoTime, Span};
 /// Live data flows if something of it went within this time.
 const FLOWS_FOR: Span = Span::from_secs(1);
 
-/// At a given rate so much may go at once.
+/// At a configured rate, as much may go at once as the rate allows in this time.
 const BURST: Span = Span::from_millis(100);
 
 /// The bounds of the backfill.
@@ -14,7 +14,7 @@ pub struct ShareSettings {
     /// Part of the in-flight bound, and so of the acknowledged rate, that the
     /// backfill may take while live data flows: 0 to 1; one publish at least.
     pub share: f64,
-    /// Readings a second, at most; `None` is unbounded.
+    /// Upper bound in readings a second; `None` is unbounded.
     pub per_second: Option<u64>,
 }
 

@@ -44,8 +44,8 @@ pub enum LinkEvent {
 pub struct LinkTerms {
     /// The broker's Receive Maximum (MQTT 5); 65,535 where it names none.
     pub receive_max: u16,
-    /// Bytes of one payload, at most, that surely fit the broker's Maximum Packet
-    /// Size (MQTT 5); `None` where it names none. Batches are built to it.
+    /// Largest payload, in bytes, that surely fits the broker's Maximum Packet Size
+    /// (MQTT 5); `None` where it names none. Batches are built to it.
     pub payload_max: Option<u64>,
     /// The broker's word; reported, never relied on.
     pub session_present: bool,
@@ -61,7 +61,7 @@ pub struct RetainedFrontier {
     pub source: SourceId,
     /// The numbering.
     pub epoch: Epoch,
-    /// Every number up to here was with the broker, or in a gap record.
+    /// Every number up to here was acknowledged by the broker or was in a gap record.
     pub through_seq: Seq,
 }
 
@@ -152,11 +152,11 @@ pub struct Frontier {
     pub source: SourceId,
     /// The numbering.
     pub epoch: Epoch,
-    /// Every number up to here is with the broker or in a gap record.
+    /// Every number up to here was acknowledged by the broker or is in a gap record.
     pub through_seq: Seq,
-    /// Every reading with an earlier event time that this gateway took is with
-    /// the broker or in a gap record, and by the source's own bound no earlier
-    /// one is expected. `None` before the first plausible reading.
+    /// Every reading with an earlier event time that this gateway took was acknowledged
+    /// by the broker or is in a gap record, and by the source's own bound no earlier one
+    /// is expected. `None` before the first plausible reading.
     pub complete_before: Option<EventTime>,
     /// Readings accepted and not yet acknowledged.
     pub pending: u64,

@@ -34,7 +34,7 @@ use crate::core::id::{Offset, SourceId};
 use crate::core::limits::TOTALS_BYTES_MAX;
 use crate::core::reading::{Flags, Quality, Record, Series, Value};
 
-/// What one total takes where it is stored, its names excepted, in bytes, at most.
+/// Upper bound on the bytes of one total as stored, without its names.
 const TOTAL_BYTES: usize = 40;
 
 /// One running total.

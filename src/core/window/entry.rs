@@ -34,9 +34,9 @@ pub fn number(value: &Value) -> Option<Number> {
 /// The latest present that the gateway's clock has made plausible: what lies
 /// further ahead than `future_limit` moves no watermark.
 ///
-/// While somebody vouches for the clock, that is its wall time. While nobody
-/// does, it is the latest that its wall time and the crystal have been together
-/// since: a step back by hand must not stall windows whose devices know the time.
+/// While the clock is trusted, that is its wall time. While it is not, it is the latest
+/// wall time seen since then, carried on by uptime: a step back by hand must not stall
+/// windows whose devices know the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Horizon {
     boot: Option<BootId>,

@@ -8,7 +8,7 @@ use crate::core::seam::Now;
 
 /// chrony's rate is believed once its error is below this.
 const RATE_SKEW_MAX_PPM: f64 = 5.0;
-/// The kernel's rate is believed after so long in sync.
+/// How long the clock must have been in sync before the kernel's rate is believed.
 const RATE_SETTLED_NS: u64 = 1_800_000_000_000;
 /// A battery-backed clock: read to the second, set to the second, and 20 ppm.
 const RTC_ERROR_NS: u64 = 2_000_000_000;

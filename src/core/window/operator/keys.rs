@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::core::reading::Series;
 use crate::core::window::pane::Panes;
 
-/// Empty series are kept for their next reading until there are so many more of
-/// them than of others.
+/// Series without panes are kept for their next reading until they are more than half of
+/// all series and this many.
 const EMPTY_SPARE: usize = 1_024;
 const CACHE_MIN: usize = 64;
 
