@@ -40,8 +40,8 @@ impl Agent {
         for mut reading in readings {
             if self.is_repeat(&source, &reading, &came, &source_clock) {
                 counts.duplicates += 1;
-                // It may be one that the journal has beyond its source's place: then
-                // there is one less to come.
+                // The journal may have it beyond its source's saved position: then one
+                // less of those is still to come again.
                 if goes_on {
                     self.positions.has_next(&source);
                 }
@@ -88,15 +88,15 @@ impl Agent {
         if let Some(advance) = advance {
             self.positions.advance(&source, advance.to);
         }
-        // With the next commit, also for repeats: what they repeat may be in it, or
-        // in the one on its way.
+        // A batch of repeats too waits for the next commit: what they repeat may be in it,
+        // or in the one under way.
         if let Some(receipt) = receipt {
             self.pending.owe(receipt, now.mono);
         }
     }
 
     fn turn_away(&mut self, batch: Batch, effects: &mut Vec<Effect>) {
-        // What a source keeps a place in is not lost by that: it comes again.
+        // A source with a saved position loses nothing by a refusal: it sends again.
         let count = if batch.advance.is_some() { 0 } else { batch.readings.len() as u64 };
         self.books.account(&batch.source).refused_full += count;
         self.refused_since_full += count;
@@ -270,7 +270,7 @@ impl Agent {
         self.books.committed(&done.commit.meta);
         self.timing.committed(&done.commit.meta);
         self.vouching.committed(id);
-        // On site things keep the names that the journal has.
+        // Unlike the uplinks, outputs on site get entries under the names in the journal.
         self.show(done.commit.first, entries, effects);
         if let Some(checkpoint) = self.windows.committed(id) {
             let bytes = Arc::new(checkpoint.encode());
@@ -301,13 +301,13 @@ impl Agent {
     }
 }
 
-/// All of it, its frontier as the first range.
+/// All ranges of a set, the one up to its frontier first.
 fn all_offsets(set: &RangeSet) -> Vec<(Offset, Offset)> {
     let whole = (set.frontier() > 0).then_some((Offset(0), Offset(set.frontier())));
     whole.into_iter().chain(offsets(set)).collect()
 }
 
-/// The ranges above its frontier.
+/// The ranges of a set that lie above its frontier.
 fn offsets(set: &RangeSet) -> Vec<(Offset, Offset)> {
     set.ranges().map(|(first, end)| (Offset(first), Offset(end))).collect()
 }
@@ -326,8 +326,8 @@ fn moves_frontier(stamp: &Stamp) -> Option<EventTime> {
     is_known.then(|| stamp.event_time.min(stamp.ingest_time.as_event_time()))
 }
 
-/// A reading that the source's rules refuse, in a word and in a sentence, with what
-/// it said: its stamp is its own claim and no more.
+/// The refusal of a reading by its source's rules: `kind` and `reason` are why, in a word
+/// and in a sentence. It was not stamped, so the stamp has only what the device claimed.
 fn refusal(
     source: &SourceId,
     arrival: &Arrival,

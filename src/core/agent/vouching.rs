@@ -38,7 +38,7 @@ impl Vouching {
             stage: Stage::Unasked,
             vouched: vouched.collect(),
             renumberings: meta.renumberings.clone(),
-            // The first one may be in use: the epoch of a new data directory.
+            // The given number may be in use already, by the epoch of a new data directory.
             nonce: nonce.wrapping_mul(0x9e37_79b1).wrapping_add(1),
         }
     }
@@ -83,8 +83,8 @@ impl Vouching {
 }
 
 impl Agent {
-    /// An uplink told what its broker retains of this gateway: whether it has
-    /// seen numbers that this disk has not.
+    /// Checks the frontiers that a broker retains of this gateway. If it has seen numbers
+    /// that this disk never gave, the disk is an older copy, and a new epoch begins.
     pub(super) fn asked(
         &mut self,
         now: &Now,
@@ -111,7 +111,7 @@ impl Agent {
         if frontier.epoch != ours {
             return frontier.epoch.number > ours.number && *vouched > Seq(0);
         }
-        // Once vouched for, what this start numbered may have left.
+        // After the check, numbers given since this start may have left too.
         let known = match self.vouching.stage {
             Stage::Unasked => *vouched,
             Stage::Saving(_) | Stage::Vouched => self.books.tail(&frontier.source),
@@ -119,7 +119,7 @@ impl Agent {
         frontier.through_seq > known
     }
 
-    /// What has not left gets another epoch, and so does all that follows.
+    /// Begins a new epoch, for the entries that have not left and for all that follow.
     fn renumber(&mut self, now: &Now, known: u32, reason: String, effects: &mut Vec<Effect>) {
         let from = self.books.epoch();
         let to = Epoch { number: known.max(from.number) + 1, nonce: self.vouching.nonce };
@@ -135,7 +135,7 @@ impl Agent {
         effects.push(Effect::Notice(Notice::EpochStarted { epoch: to, reason }));
     }
 
-    /// Gap records that are still here are written anew under the names of now.
+    /// Writes gap records that have not left again, under the present names.
     fn rename_gaps(&mut self, now: &Now) {
         for (offset, gap) in std::mem::take(&mut self.gaps) {
             let last = gap.last_seq.unwrap_or(gap.first_seq);
@@ -154,7 +154,7 @@ impl Agent {
         }
     }
 
-    /// Entries as they are named now.
+    /// Entries under their present names.
     pub(super) fn renamed<'a>(&self, entries: &'a [Entry]) -> std::borrow::Cow<'a, [Entry]> {
         let renumberings = &self.vouching.renumberings;
         if renumberings.is_empty() {
