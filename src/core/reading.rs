@@ -57,7 +57,7 @@ pub struct Reading {
     pub series: Arc<Series>,
     /// The value.
     pub value: Value,
-    /// The device's word on the value.
+    /// The quality that the device states.
     pub quality: Quality,
     /// The protocol's own code or text for it, where it gave one.
     pub quality_detail: Option<Arc<str>>,
@@ -65,7 +65,7 @@ pub struct Reading {
     pub device_time: Option<DeviceTime>,
     /// The reader's own name for the reading, where it gave one.
     pub id: Option<Arc<str>>,
-    /// What the way it came says of it (`retained`).
+    /// Flags from the way it came (`retained`).
     pub flags: Flags,
 }
 
@@ -76,7 +76,7 @@ pub struct DeviceTime {
     pub at: EventTime,
     /// The UTC offset that came with it, in seconds east, where one was given.
     pub utc_offset_s: Option<i32>,
-    /// Flags of the reading of the clock text (`no_offset`, `leap` …).
+    /// Flags from parsing the time (`no_offset`, `leap` …).
     pub flags: Flags,
 }
 
@@ -147,7 +147,7 @@ impl Flags {
     pub const NONFINITE: Flags = Flags(1 << 12);
     /// The value is an object or array.
     pub const COMPOSITE: Flags = Flags(1 << 13);
-    /// A broker's retained message: old news.
+    /// A broker's retained message: it may be old and may have come before.
     pub const RETAINED: Flags = Flags(1 << 14);
     /// Journaled once more, under another number, after an operator released it
     /// from the quarantine.
@@ -235,17 +235,17 @@ pub struct Stamp {
     pub max_error: Option<MaxError>,
     /// The stretch of wall clock it was stamped in.
     pub timebase: TimebaseId,
-    /// What was said first, where `event_time` differs from it.
+    /// The first event time, where `event_time` differs from it.
     pub first_event_time: Option<EventTime>,
     /// The source's own UTC offset in seconds east, where one was given.
     pub utc_offset_s: Option<i32>,
-    /// What is to be known about it.
+    /// Facts about the time and the value that a consumer may want to filter by.
     pub flags: Flags,
 }
 
 impl Stamp {
-    /// The event time that the device gave, before any correction; `None` where it
-    /// gave none (or, where the gateway's time is used, just that).
+    /// The event time that the device gave, before any correction; `None` where it gave
+    /// none. (Where the gateway's time was corrected, the first of that.)
     pub const fn device_time(&self) -> Option<EventTime> {
         match self.origin {
             Origin::Device => Some(self.event_time),
@@ -268,7 +268,7 @@ pub struct Record {
     pub series: Arc<Series>,
     /// The value.
     pub value: Value,
-    /// The device's word on the value.
+    /// The quality that the device states.
     pub quality: Quality,
     /// The protocol's own code or text for it.
     pub quality_detail: Option<Arc<str>>,
@@ -338,15 +338,15 @@ pub enum Entry {
     /// A reading that came too late for a window. The reading itself stands in
     /// the journal before it; this has no number of its own.
     Late(LateReading),
-    /// A reading of an earlier entry whose time was open and is final now, as the
-    /// windows are given it. Internal.
+    /// A reading whose time was open in an earlier entry and is final now; this is how the
+    /// windows get it. Internal.
     Retimed(Record),
-    /// The windows took a source for idle, or flushed. Internal.
+    /// A source became idle for the windows, or a window was flushed. Internal.
     Idle(IdleMark),
 }
 
-/// That the windows took a source for idle here, or fired what was open, so that
-/// a replay of the journal does the same at the same place.
+/// Marks the place in the journal where a source became idle for the windows, or a window
+/// was flushed, so that a replay does the same at the same place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleMark {
     /// The silent source.
