@@ -1,7 +1,7 @@
 //! Kernel, chrony and ptp4l together: one state and one error bound.
 //!
-//! A daemon refines the bound, it never overrides a kernel that has given up:
-//! every step of the clock makes the kernel forget who vouched for it.
+//! A daemon's report refines the kernel's bound, but never overrides a kernel that calls
+//! its clock unsynchronized: every step of the clock puts the kernel into that state.
 
 use super::chrony::ChronyVerdict;
 use super::drift;
@@ -45,7 +45,7 @@ pub struct Update {
     pub age_ns: Option<u64>,
     /// The largest of the last few intervals between two, once known.
     pub interval_ns: Option<u64>,
-    /// The bound right after it.
+    /// The error bound right after it.
     pub error_ns: Option<u64>,
     /// The steering rate left in the kernel, in parts per billion.
     pub rate_ppb: i64,
@@ -64,7 +64,7 @@ pub struct Evidence {
     pub update: Update,
     /// Whether the clock was synchronized once in this boot.
     pub has_anchor: bool,
-    /// Whether it was stepped since anybody vouched for it.
+    /// Whether it was stepped and has not been synchronized since.
     pub is_stepped: bool,
     /// What set the time at boot.
     pub boot_source: ClockSource,
@@ -113,7 +113,7 @@ impl Evidence {
                 let (is_fresh, source) = (chrony.is_fresh, chrony.source);
                 return Some(Finding { error_ns, is_fresh, source });
             }
-            // Left over from a daemon before this one.
+            // The values are left over from an earlier daemon.
             return kernel_ns.map(|error_ns| Finding {
                 error_ns,
                 is_fresh: false,

@@ -1,5 +1,5 @@
-//! What the machine says about its clocks, as `host` samples it. Everything
-//! here may be missing; what is missing costs nothing but its information.
+//! What the machine says about its clocks, as `host` samples it. Everything here may be
+//! missing; then the clock is judged without it.
 
 use super::chrony::ChronyReport;
 use super::kernel::KernelClock;
@@ -39,7 +39,7 @@ pub struct BootFacts {
     pub saved: Option<IngestTime>,
 }
 
-/// An operator's word: the wall clock is right within an error.
+/// An operator's statement that the wall clock is right within an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vouch {
     /// Bound on |clock − UTC| that the operator states, in nanoseconds.

@@ -1,9 +1,9 @@
 //! What the kernel says about its clock, judged.
 //!
-//! The kernel is the referee. It is believed by its `maxerror`, not by the
-//! `STA_UNSYNC` bit nor by the return code: chronyd without `rtcsync` keeps the
-//! clock right and leaves the bit set, and a clock whose daemon died keeps it
-//! clear for hours. systemd judges `NTPSynchronized` the same way.
+//! The kernel decides. It is judged by its `maxerror`, not by the `STA_UNSYNC` bit nor by
+//! the return code: chronyd without `rtcsync` keeps the clock right and leaves the bit
+//! set, and a clock whose daemon died keeps it clear for hours. systemd judges
+//! `NTPSynchronized` the same way.
 
 use super::drift;
 
@@ -54,7 +54,7 @@ mod sta {
 /// systemd-timesyncd reports no error of its own (`maxerror` 0 at each update).
 /// What it accepts over a cellular link explains up to a quarter of a second.
 const TIMESYNCD_FLOOR_NS: u64 = 250_000_000;
-/// phc2sys and ptp4l report none either, and are far better.
+/// phc2sys and ptp4l report no error either, and keep the clock far better.
 const PTP_FLOOR_NS: u64 = 1_000_000;
 
 /// What the kernel knows about a leap second.
@@ -117,7 +117,7 @@ impl MaxErrorKind {
 /// The kernel's values, judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelVerdict {
-    /// Whether anybody has vouched for the clock lately enough.
+    /// Whether the clock was synchronized lately enough.
     pub is_synchronized: bool,
     /// `STA_UNSYNC`; reported, not relied on.
     pub unsync_flag: bool,
@@ -224,7 +224,7 @@ impl KernelClock {
             2 => Leap::DeletePending,
             3 => Leap::InProgress,
             4 => Leap::JustDone,
-            // The code says ERROR: the bits still tell what is pending.
+            // The code says ERROR; the bits still tell what is pending.
             5 if self.has(sta::INS) => Leap::InsertPending,
             5 if self.has(sta::DEL) => Leap::DeletePending,
             _ => Leap::None,

@@ -11,8 +11,8 @@ use crate::core::time::Span;
 /// this programme was made (`floor_ns`, since the UNIX epoch) does not: it waits
 /// for a better one.
 pub fn may_enter(stamp: &Stamp, floor_ns: i64) -> bool {
-    // It has been there, under its first number; or it is old news, which may have
-    // come before, and which nobody knows the age of.
+    // A released reading was given to the windows under its first number. A retained
+    // message may have come before, and its age is not known.
     if stamp.flags.intersects(Flags::RELEASED.with(Flags::RETAINED)) {
         return false;
     }

@@ -1,4 +1,5 @@
-//! The model's judgement at one look: evidence, an operator's word, a battery.
+//! The model's judgement at one look: by the evidence, an operator's statement or a
+//! battery-backed clock.
 
 use super::super::combine::{Evidence, HOLDOVER_ERROR_MAX_NS, Quality};
 use super::super::kernel::MaxErrorKind;
@@ -77,7 +78,8 @@ impl ClockModel {
             .then_some(Quality { source: ClockSource::Manual, state, error_ns: Some(error_ns) })
     }
 
-    /// A boot from a battery-backed clock that was right when it was last seen.
+    /// The quality in a boot whose time came from a battery-backed clock that was right when
+    /// it was last compared.
     fn rtc_quality(&self, now: &Now) -> Option<Quality> {
         let boot = self.boot();
         if boot.set_by != ClockSource::Rtc || boot.is_anchored() || self.is_stepped {

@@ -32,7 +32,7 @@ pub(super) struct TimebaseLane {
     due: Due,
     /// Series without panes, about.
     empty: usize,
-    /// Kept for its allocation.
+    /// Empty between calls; kept to reuse its allocation.
     timers: Vec<Timer>,
 }
 
@@ -71,7 +71,7 @@ impl TimebaseLane {
         self.advance(plan, raised, out);
     }
 
-    /// The reading as the panes see it; policy `adjust` moves its time.
+    /// The reading as the panes get it; policy `adjust` moves its time.
     fn taken(&self, plan: &Plan, input: &Input) -> Taken {
         let at = match plan.spec.late_policy {
             LatePolicy::Adjust { late_arrival, out_of_order } => {
@@ -206,7 +206,7 @@ impl TimebaseLane {
         }
     }
 
-    /// A repeat of a reading was dropped before it came here.
+    /// Counts a repeat that was dropped before it came here.
     pub(super) fn duplicate(&mut self, series: &Arc<Series>, at: EventTime) {
         let at = Millis::floor(at).0;
         let bounds = self.assigner.slice(at);
@@ -264,7 +264,7 @@ impl TimebaseLane {
         act(panes, &teller)
     }
 
-    /// Puts in a series with its panes, as a checkpoint has them.
+    /// Adds a series with its panes from a checkpoint.
     pub(super) fn restore_key(&mut self, plan: &Plan, series: &Arc<Series>, panes: Panes) {
         let complete = self.watermark.map(|watermark| watermark.saturating_add(1));
         let gone = complete.map(|complete| complete.saturating_sub(plan.lateness));
@@ -282,7 +282,7 @@ impl TimebaseLane {
         self.due.drop_at(id, key, timers.drop);
     }
 
-    /// A source is silent, or several at one instant.
+    /// One or several sources are silent, found at one instant.
     pub(super) fn idle(&mut self, plan: &Plan, sources: &[SourceId], out: &mut Vec<Output>) {
         let raised = self.sources.mark_idle(sources);
         if plan.spec.late_policy == LatePolicy::SideOutput {

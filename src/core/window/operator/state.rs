@@ -1,5 +1,5 @@
-//! An operator as a checkpoint keeps it. What is restored goes on exactly as if
-//! nothing had been.
+//! An operator as a checkpoint keeps it. A restored one goes on exactly as if it had not
+//! been interrupted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub struct OperatorState {
     lanes: Vec<LaneState>,
 }
 
-/// What the panes were cut and filled by: another shape cannot use them.
+/// The part of the specification by which panes are cut and filled. Panes of another shape
+/// cannot be used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Shape {
     kind: KindState,
