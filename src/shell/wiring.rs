@@ -31,7 +31,7 @@ pub(super) fn http_address(config: &Config) -> Option<SocketAddr> {
     config.http.listen
 }
 
-/// What requests must bear.
+/// The token that requests must have.
 pub(super) fn token(config: &Config) -> Result<Option<Token>, StartupError> {
     let read = config.http.token_file.as_deref().map(Token::read).transpose();
     read.map_err(|wrong| StartupError::Config(format!("http.token_file: {wrong}")))
@@ -64,7 +64,7 @@ fn accepted(recovered: &Recovered) -> u64 {
     readings.map(|(_, books)| books.accepted).sum()
 }
 
-/// What answers beside the driver.
+/// The routes that are answered beside the driver.
 pub(super) fn desk(
     config: &Config,
     store: store::worker::Questions,
@@ -84,7 +84,7 @@ pub(super) fn desk(
     }
 }
 
-/// What the sources say of themselves, as the status has it.
+/// The health of the sources, as the status has it.
 pub(super) fn health(
     views: Vec<(SourceId, HealthView)>,
     now: Uptime,

@@ -26,9 +26,9 @@ pub enum LinkEvent {
         /// MQTT 5 reason code; 0 in MQTT 3.1.1.
         code: u8,
     },
-    /// The publish was not sent: its payload is over a limit. If it is a batch,
-    /// nothing that follows it of its source and lane is sent either before
-    /// [`Publish::last_refused`] shows that this is known.
+    /// The publish was not sent: its payload is over a limit. If it is a batch, later
+    /// publishes of its source and lane are not sent either, until their
+    /// [`Publish::last_refused`] shows that the core knows of this.
     TooLarge {
         /// Which.
         id: PublishId,
@@ -47,7 +47,7 @@ pub struct LinkTerms {
     /// Largest payload, in bytes, that surely fits the broker's Maximum Packet Size
     /// (MQTT 5); `None` where it names none. Batches are built to it.
     pub payload_max: Option<u64>,
-    /// The broker's word; reported, never relied on.
+    /// As the broker says; reported, never relied on.
     pub session_present: bool,
     /// What the broker retains of this gateway's delivery frontiers, where
     /// [`LinkCommand::Connect`] asked for it and the broker answered.
@@ -78,7 +78,7 @@ pub enum DownCause {
     TakenOver,
     /// The broker called a packet too large.
     PacketTooLarge,
-    /// We asked for it.
+    /// This gateway asked for it.
     Asked,
 }
 
@@ -105,11 +105,11 @@ pub struct Publish {
     pub id: PublishId,
     /// Whether it was there before the link came up.
     pub lane: Lane,
-    /// The newest batch that was known to be too large when this was decided on. What
-    /// flew behind that batch must not pass it: readings of one source and lane are
-    /// first seen in order.
+    /// The newest batch that was known to be too large when this publish was decided on.
+    /// Publishes that were queued behind that batch before must not be sent: readings of
+    /// one source and lane are first seen in order.
     pub last_refused: PublishId,
-    /// What to say.
+    /// Its content.
     pub body: PublishBody,
 }
 
@@ -132,7 +132,7 @@ impl Lane {
     }
 }
 
-/// What a publish says.
+/// The content of a publish.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PublishBody {
     /// An entry of the journal, on its own.
@@ -167,7 +167,7 @@ pub struct Frontier {
 /// What the status topic says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkStatus {
-    /// False in the last word before a clean disconnect.
+    /// False in the last message before a clean disconnect.
     pub is_online: bool,
     /// The numbering in use.
     pub epoch: Epoch,

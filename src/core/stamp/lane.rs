@@ -1,13 +1,13 @@
 //! What a stamp is worth to the event time of a consumer upstream, by the strict
 //! rule: which readings move a watermark, and where the others go. The windows on
-//! site ask for less, so that devices whose own error nobody states move them too
+//! site ask for less, so that devices whose own error is not known move them too
 //! ([`crate::core::window::entry`]). The agent itself asks nothing here: this is the
 //! rule that a consumer upstream may apply, and the conformance vectors check it.
 //!
 //! One stamp in the future must not close every window, and a clock that is
-//! wrong must not make the readings of right ones late. So a watermark is moved
-//! only by what is known well, and never past the arrival on a clock other than
-//! the one that stamped.
+//! wrong must not make the readings of right ones late. So a watermark is moved only by
+//! times that are known well, and never past the arrival by a clock other than the one
+//! that stamped.
 
 use crate::core::clock::ClockState;
 use crate::core::reading::{Flags, Origin, Stamp};
@@ -19,9 +19,9 @@ pub const ERROR_MAX: MaxError = MaxError::from_ns(1_000_000_000);
 /// Where a reading goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampLane {
-    /// It is judged and moves the watermark.
+    /// It is judged for lateness and moves the watermark.
     Main,
-    /// It is judged and does not move the watermark.
+    /// It is judged for lateness and does not move the watermark.
     MainNoWatermark,
     /// It waits for a better time; it is not judged late.
     Unsynchronized,
@@ -41,11 +41,11 @@ impl StampLane {
     }
 }
 
-/// The lane of a stamp that arrived at `arrival`, by a clock whose error is
-/// bounded by `arrival_error`: best by a clock other than the one that stamped.
+/// The lane of a stamp that arrived at `arrival`. The arrival is best taken from a clock
+/// other than the one that stamped; `arrival_error` bounds that clock's error.
 pub fn lane(stamp: &Stamp, arrival: IngestTime, arrival_error: MaxError) -> StampLane {
     let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
-    // Of a stamp that the gateway's time took the place of, they say nothing.
+    // Where the gateway's time was used instead, the flags are about the device's time.
     let flags = if is_device { stamp.flags } else { Flags::NONE };
     let bounded = stamp.max_error.filter(|error| *error <= ERROR_MAX);
     let is_known = stamp.state.is_trusted()
