@@ -15,7 +15,8 @@ use crate::core::seam::{Checkpointed, Commit, Fetch, Recovered, StoreEvent};
 /// Name of the thread, in traces and in the panic hook.
 pub const THREAD_NAME: &str = "tidegate-store";
 
-/// Pings without a question after which nobody looks any more: about ten seconds.
+/// Pings without a question, about one a second, after which the segment that was opened
+/// for looking is closed.
 const LOOK_AWAY_AFTER: u32 = 10;
 
 /// Something to be asked of the store on its thread.
@@ -96,7 +97,7 @@ pub fn spawn(
             }
         }
         Err(error) => {
-            // Nobody waits any more: nobody to tell.
+            // The caller does not wait any more.
             let _ = opened.send(Err(error));
         }
     };
@@ -134,7 +135,7 @@ fn run(
                 idle_pings = 0;
             }
             Request::Ping => {
-                // Others fill and empty the same disk, also while nothing is written.
+                // Other processes fill and empty the same disk too.
                 events(StoreEvent::Measured(store.disk()));
                 idle_pings += 1;
                 if idle_pings == LOOK_AWAY_AFTER {
@@ -179,8 +180,8 @@ impl Worker {
         Arc::clone(&self.heartbeat)
     }
 
-    /// Asks for a sign of life, answered by [`StoreEvent::Measured`]. When the queue
-    /// is full there is work enough to see one.
+    /// Asks for a sign of life, answered by [`StoreEvent::Measured`]. Does nothing when the
+    /// queue is full: then the requests in it advance the heartbeat.
     pub fn ping(&self) {
         let _ = self.requests.try_send(Request::Ping);
     }
