@@ -95,7 +95,7 @@ pub enum Notice {
     Quarantined {
         /// The source.
         source: SourceId,
-        /// [`Refusal::kind`].
+        /// [`Refusal::kind`](super::reading::Refusal::kind).
         kind: &'static str,
         /// The first reason of this batch.
         reason: String,

@@ -51,7 +51,7 @@ pub struct Stamped {
     pub device_step: Option<Span>,
 }
 
-/// Whether a stamp may move a watermark: implausible ones never do.
+/// [`Flags::is_plausible`], for the measured lateness.
 pub const fn is_plausible(flags: Flags) -> bool {
     flags.is_plausible()
 }

@@ -4,7 +4,7 @@
 //!
 //! A line is kept as it came; a reading as it was journaled, so that it can be
 //! journaled again. Whole segments that could not be read are folders of their own
-//! ([`set_aside`]).
+//! ([`set_aside`](super::set_aside)).
 
 use std::path::{Path, PathBuf};
 

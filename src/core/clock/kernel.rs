@@ -27,7 +27,7 @@ pub struct KernelClock {
     pub freq: i64,
     /// `tick`: microseconds per tick, 10,000 unless a daemon steers hard.
     pub tick: i64,
-    /// `tai`: TAI − UTC in seconds; 0 when nobody set it.
+    /// `tai`: TAI − UTC in seconds; 0 when it was never set.
     pub tai: i32,
 }
 
