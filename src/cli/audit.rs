@@ -16,13 +16,14 @@ use serde_json::Value;
 
 use super::journal::place::{Place, Progress};
 use super::{print, to_json};
+use crate::core::id::is_window;
 use crate::exit::{Exit, Failure};
 use crate::store::inspect::Numbering;
 
 pub(super) mod proof;
 pub(super) mod received;
 
-use proof::{Produced, Tally, is_window};
+use proof::{Produced, Tally};
 use received::{Received, Stretch};
 
 #[derive(Debug, clap::Args)]

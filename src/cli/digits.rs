@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use crate::http::words::length;
+
 /// With a comma between thousands.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -32,6 +34,22 @@ pub(super) fn bytes(number: u64) -> String {
     }
     let decimals = usize::from(size < 99.95);
     format!("{size:.decimals$} {}", UNITS[unit])
+}
+
+/// A length of time to the second, as people say it.
+pub(super) fn seconds(seconds: f64) -> String {
+    if seconds < 1.0 { "0s".to_owned() } else { length(seconds.floor()) }
+}
+
+/// How long ago something was.
+pub(super) fn ago(s: f64) -> String {
+    if s < 1.0 { "just now".to_owned() } else { format!("{} ago", seconds(s)) }
+}
+
+/// A rate per second: one decimal below 10.
+pub(super) fn rate(per_s: f64) -> String {
+    let is_whole = per_s >= 10.0 || per_s == 0.0;
+    if is_whole { grouped(per_s.round() as u64) } else { format!("{per_s:.1}") }
 }
 
 #[cfg(test)]

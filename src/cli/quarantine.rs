@@ -36,7 +36,7 @@ enum Act {
         common: Common,
         #[command(flatten)]
         filter: Filtered,
-        /// At most so many, up to 10000.
+        /// At most N of them, up to 10000.
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },

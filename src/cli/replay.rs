@@ -54,7 +54,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     duplicate: f64,
     /// A tenth of the trace, from that place on, comes first with device stamps
-    /// that are pushed forward by so much and flagged `future`, then as it was.
+    /// that are pushed forward by DURATION and flagged `future`, then as it was.
     #[arg(long, value_name = "+DURATION@SHARE", value_parser = Step::parse)]
     step: Option<Step>,
     /// Sources of unequal depth side by side: one that is further ahead of the

@@ -1,5 +1,5 @@
-//! The agent: routes inputs to the parts of the core and collects their
-//! effects. Routing only; each decision has its own file.
+//! The agent: routes inputs to the parts of the core and collects their effects. Only
+//! the routing is here; each kind of decision has its own file.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ const META_INTERVAL: Span = Span::from_secs(1);
 #[derive(Debug)]
 pub struct Agent {
     settings: Settings,
-    /// What stamping remembers of each source.
+    /// What stamping remembers of each source's clock.
     source_clocks: BTreeMap<SourceId, SourceClock>,
     books: Books,
     lateness: LatenessBook,
@@ -74,11 +74,11 @@ pub struct Agent {
     uplinks: Vec<Uplink>,
     /// One past the last durable offset.
     durable: Offset,
-    /// Entries below are given up with the commit that waits or is on its way.
+    /// Entries below are given up, by the next commit or the one under way.
     start: Offset,
     /// Gap records that the broker has not acknowledged.
     gaps: BTreeMap<Offset, GapRecord>,
-    /// Acknowledgements that no commit carries yet, since when.
+    /// Since when there are acknowledgements that no commit carries yet.
     unsaved_since: Option<MonoTime>,
     clock: ClockModel,
     timing: Timing,
@@ -151,8 +151,8 @@ impl Agent {
         for damage in recovered.damaged {
             agent.write_off_damage(now, damage, effects);
         }
-        // What lies before the oldest segment that is left is gone; whatever was
-        // not done with there has been written off just now.
+        // Entries before the oldest remaining segment are gone; those not done with have
+        // been written off just above.
         agent.finish_everywhere(Offset(0), first_kept.min(agent.durable));
         for source in agent.settings.sources.keys() {
             agent.books.account(source);
@@ -264,7 +264,7 @@ impl Agent {
                     Checkpointed::Windows => self.windows.written(error.is_none()),
                     Checkpointed::Dedupe => self.repeats.written(error.is_none()),
                 }
-                // What it covers may go with the next commit.
+                // The next commit may trim the entries that it covers.
                 self.unsaved_since.get_or_insert(now.mono);
                 if let Some(reason) = error {
                     effects.push(Effect::Notice(Notice::CheckpointFailed { of, reason }));

@@ -1,17 +1,18 @@
-//! How old is the oldest of what waits? One mark a commit, in bounded memory.
+//! The age of the oldest entry that waits: the least event time of each commit is kept,
+//! in bounded memory.
 
 use std::collections::VecDeque;
 
 use super::time::EventTime;
 
-/// Marks kept; beyond, neighbours share one.
+/// Marks kept. With more, two neighbours are merged into one.
 const MARKS_MAX: usize = 1_024;
 
 /// The least event time of each stretch of the journal since this process
 /// started.
 #[derive(Clone, Debug)]
 pub struct Ages {
-    /// Offsets below have no mark: they were there before.
+    /// Offsets below have no mark: they were journaled before this process started.
     from: u64,
     /// One past the last offset of a stretch, and its least event time.
     marks: VecDeque<(u64, EventTime)>,
@@ -38,8 +39,8 @@ impl Ages {
         }
     }
 
-    /// The least event time of what lies at or above `frontier`; no later than
-    /// it by more than one commit. `None` when part of it has no mark.
+    /// The least event time of entries at or above `frontier`. May be that of an entry
+    /// below it in the same stretch. `None` when some of the entries have no mark.
     pub fn oldest(&self, frontier: u64) -> Option<EventTime> {
         let marks = self.marks.iter().filter(|(end, _)| *end > frontier);
         marks.map(|(_, earliest)| *earliest).min().filter(|_| frontier >= self.from)

@@ -1,8 +1,8 @@
 //! The books: for every source, what was accepted and what became of it.
 //!
 //! `accepted = acknowledged + stored + evicted + lost`, to the last reading.
-//! Sequence numbers come from here too: they are gapless because a number is
-//! given with the reading that takes it and both ride in the same commit.
+//! Sequence numbers come from here too: they have no holes because a number is given
+//! together with its reading and both are in the same commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::time::{EventTime, MonoTime};
 /// The account of one source.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// What the journal keeps of it.
+    /// The part that the journal keeps.
     pub meta: SourceMeta,
     /// Readings accepted and durable.
     pub durable: u64,
@@ -33,7 +33,7 @@ pub struct Account {
     pub refused_full: u64,
     /// Stamps flagged implausible since this process started.
     pub implausible: u64,
-    /// Counts what changes the delivery frontier.
+    /// Counts the changes after which the delivery frontier may be another.
     pub changes: u64,
 }
 
@@ -41,8 +41,8 @@ impl Account {
     /// Durable readings that are not done with.
     pub fn stored(&self) -> u64 {
         let gone = self.meta.acknowledged + self.meta.evicted + self.meta.lost;
-        // A broken numbering can have taken the accounts of its newest readings
-        // with it: what is gone then exceeds what is known to have come.
+        // Damage can have lost the accounts of the newest readings: then more of them are
+        // known to be gone than to have come.
         self.durable.saturating_sub(gone)
     }
 }
@@ -55,15 +55,15 @@ type Handed = BTreeMap<(SourceId, Epoch), RangeSet>;
 pub struct Books {
     epoch: Epoch,
     accounts: BTreeMap<SourceId, Account>,
-    /// By every uplink.
+    /// Numbers that every uplink is done with.
     handed: Handed,
-    /// By each uplink; empty where there is only one.
+    /// Numbers that each uplink is done with; empty where there is only one uplink.
     by_uplink: Vec<Handed>,
 }
 
 impl Books {
-    /// The books that `meta` describes, going on in `epoch` with these uplinks.
-    /// One that `meta` does not know is as far as all of the others together.
+    /// The books that `meta` describes, going on in `epoch` with these uplinks. One that
+    /// `meta` does not know begins as done with what all others are done with.
     pub fn open(meta: &Meta, epoch: Epoch, uplinks: &[Arc<str>]) -> Self {
         let mut books = Self { epoch, ..Self::default() };
         for (source, stored) in &meta.sources {
@@ -85,8 +85,8 @@ impl Books {
         books
     }
 
-    /// An uplink may have left the configuration: what the others have is done
-    /// with.
+    /// Acknowledges what all present uplinks are done with: one that was behind may have
+    /// left the configuration.
     fn settle_what_all_have(&mut self) {
         let Some((first, others)) = self.by_uplink.split_first() else { return };
         let keys: Vec<(SourceId, Epoch)> = first.keys().cloned().collect();
@@ -134,7 +134,7 @@ impl Books {
         self.accounts.iter().map(|(source, account)| (source.clone(), account.meta.tail)).collect()
     }
 
-    /// Goes on in another numbering; what it renames is booked under its new
+    /// Goes on in another epoch; readings that this renames are booked under their new
     /// names.
     pub fn renumber(&mut self, by: &Renumbering) {
         self.epoch = by.to;
@@ -161,7 +161,7 @@ impl Books {
         self.accounts.values().map(Account::stored).sum()
     }
 
-    /// Takes one reading in: the number it gets.
+    /// Counts a reading as accepted and gives it its number.
     pub fn accept(&mut self, source: &SourceId) -> Seq {
         let account = self.account(source);
         account.meta.tail = account.meta.tail.next();
@@ -169,15 +169,15 @@ impl Books {
         account.meta.tail
     }
 
-    /// What a commit carried is durable.
+    /// Notes that the state of a commit is durable.
     pub fn committed(&mut self, meta: &Meta) {
         for (source, stored) in &meta.sources {
             self.account(source).durable = stored.accepted;
         }
     }
 
-    /// An uplink is done with readings `first..=last`; see [`Books::acknowledge`] for
-    /// when all are.
+    /// An uplink is done with readings `first..=last`. When all uplinks are, call
+    /// [`Books::acknowledge`] too.
     pub fn acknowledge_at(
         &mut self,
         uplink: usize,
@@ -189,8 +189,8 @@ impl Books {
         self.account(source).changes += 1;
     }
 
-    /// Every uplink is done with readings `first..=last`, and one at least delivered
-    /// them; how many were not done with before.
+    /// Every uplink is done with readings `first..=last`, and at least one delivered them.
+    /// Returns how many were not done with before.
     pub fn acknowledge(
         &mut self,
         (source, epoch): (&SourceId, Epoch),
@@ -237,8 +237,8 @@ impl Books {
         Seq(set.map_or(0, |set| set.frontier() - 1))
     }
 
-    /// Readings that an uplink has delivered, over all sources. Where there are
-    /// several, what was written off while it waited counts too.
+    /// Readings that an uplink has delivered, over all sources. With several uplinks,
+    /// readings that were written off before it could send them are included.
     pub fn acknowledged_at(&self, uplink: usize) -> u64 {
         let known: u64 = self.accounts.values().map(|account| account.meta.acknowledged).sum();
         known + self.ahead_at(uplink, |_| true)
@@ -272,14 +272,14 @@ impl Books {
         self.handed.get(&(source.clone(), epoch)).is_some_and(|set| set.contains(seq.0))
     }
 
-    /// A plausible event time came.
+    /// Notes a plausible event time of a source.
     pub fn saw_event(&mut self, source: &SourceId, at: EventTime) {
         let newest = &mut self.account(source).meta.newest_event;
         *newest = Some(newest.map_or(at, |known| known.max(at)));
     }
 
-    /// The part of the meta that the books are. Old numberings whose readings
-    /// are all gone (`live` says which are not) are left out.
+    /// Writes the books into the meta of a commit. Earlier epochs are left out once the
+    /// journal has none of their readings (`live` says which are still there).
     pub fn fill(&self, meta: &mut Meta, live: impl Fn(&SourceId, Epoch) -> bool) {
         meta.epoch = self.epoch;
         meta.sources =
@@ -291,7 +291,7 @@ impl Books {
         meta.handed = kept.map(|(key, set)| (key.clone(), seq_set(set))).collect();
     }
 
-    /// The part of the meta that is an uplink's own; `None` where there is only
+    /// The numbers that an uplink is done with, for the meta; `None` where there is only
     /// one uplink.
     pub fn handed_at(
         &self,

@@ -1,21 +1,24 @@
-//! The buffer: what the journal may hold, what must go, what may be trimmed.
+//! The buffer: how much the journal may hold, which segments must be written off, which
+//! may be removed.
 //!
 //! Space is given back by whole segments. A segment goes when all of it is done
 //! with, or, under `drop-oldest`, when the quota is reached: then its unsent
 //! readings are written off first, in a commit that also carries their gap
 //! records, and only after that commit is the folder removed. A crash in between
-//! finds either the readings or the record of their loss, never neither.
+//! leaves either the readings or the record of their loss.
 
 use super::id::{Epoch, Offset, SegmentId, SourceId};
 use super::seam::{DiskFacts, FullCause, SegmentInfo};
 use super::settings::WhenFull;
 
-/// From this part of its capacity on, the buffer runs full: time to look,
+/// Fraction of its capacity at which the buffer counts as filling: somebody should
+/// look.
 const FILL_WARN_FROM: f64 = 0.8;
-/// and below this part it no longer does.
+/// Fraction of its capacity below which it no longer does: lower, or a fill that
+/// wavers around one limit would be reported again and again.
 const FILL_OVER_BELOW: f64 = 0.7;
 
-/// What happens to readings at the door.
+/// What happens to readings that sources hand in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// They are taken.
@@ -37,7 +40,7 @@ pub struct Bounds {
     pub when_full: WhenFull,
 }
 
-/// So much more than the reserve must be free before there is room again.
+/// Bytes beyond the reserve that must be free before there is room again.
 const ROOM_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The segments on disk and the space they take.
@@ -68,7 +71,7 @@ impl Buffer {
         self.disk
     }
 
-    /// Entries below are gone on purpose.
+    /// The first offset that is kept: entries below were removed on purpose.
     pub fn start(&self) -> Offset {
         self.start
     }
@@ -94,8 +97,8 @@ impl Buffer {
         self.removing.retain(|removing| *removing != id);
     }
 
-    /// Entries below `start` are gone on purpose, durably: the segments that may
-    /// now be removed, each named once.
+    /// It is durable that entries below `start` are given up. Returns the segments that may
+    /// now be removed, each once.
     pub fn started_at(&mut self, start: Offset) -> Vec<SegmentId> {
         self.start = self.start.max(start);
         let done =
@@ -116,9 +119,9 @@ impl Buffer {
         done.map_or(self.start, |segment| self.start.max(segment.next))
     }
 
-    /// Updates and returns what has changed: full for another reason, or room
-    /// again. Room means a fifth of the quota, so that a buffer at its limit
-    /// says so once.
+    /// Judges anew which limit is reached, and returns a change: full for another reason,
+    /// or room again. There is room again once a fifth of the quota is free, so that a
+    /// buffer at its limit is reported only once.
     pub fn judge(&mut self, is_store_failing: bool) -> Option<Option<FullCause>> {
         let cause = self.limit_reached(is_store_failing);
         let is_clear = cause.is_none()
@@ -134,13 +137,13 @@ impl Buffer {
         has_changed.then_some(next)
     }
 
-    /// Whether readings are taken now.
+    /// Whether readings are taken now, must wait, or are refused.
     pub fn admission(&self) -> Admission {
         let is_at_limit = self.disk.used_bytes >= self.bounds.quota_bytes
             || self.disk.free_bytes < self.bounds.reserve_bytes
             || self.full == Some(FullCause::Store);
         let is_near = self.limit_reached(false).is_some() || is_at_limit;
-        // What is under way must fit, or a fast source outruns the eviction.
+        // The commits under way must still fit, or a fast source outruns the eviction.
         let under_way = self.headroom() / 4 * 3;
         let is_close = self.disk.used_bytes.saturating_add(under_way) >= self.bounds.quota_bytes;
         match self.bounds.when_full {
@@ -174,13 +177,13 @@ impl Buffer {
         self.bounds.quota_bytes.min(self.disk.used_bytes.saturating_add(free))
     }
 
-    /// Whether it runs full, as last judged.
+    /// Whether the buffer was filling when last judged.
     pub fn is_filling(&self) -> bool {
         self.is_filling
     }
 
-    /// Whether it has begun to run full (true) or has emptied again (false); said
-    /// once each, with a tenth of the capacity between the two.
+    /// Tells once when the buffer begins to fill (true) and when it has emptied again
+    /// (false); a tenth of the capacity lies between the two.
     pub fn judge_fill(&mut self) -> Option<bool> {
         let fill = self.fill();
         let next = if self.is_filling { fill >= FILL_OVER_BELOW } else { fill >= FILL_WARN_FROM };
@@ -207,8 +210,8 @@ impl Buffer {
         }
     }
 
-    /// What may still be written before an eviction takes effect: the commit
-    /// that carries the gap records, and the one before it.
+    /// Bytes that may still be written before an eviction takes effect: by the commit with
+    /// the gap records, and by the one before it.
     fn headroom(&self) -> u64 {
         (self.bounds.quota_bytes / 7).min(8 * 1024 * 1024)
     }

@@ -5,12 +5,12 @@ use super::seam::DownCause;
 use super::status::LinkState;
 use super::time::{MonoTime, Span};
 
-/// A connection that lived this long has proved itself: the next attempt after
-/// its loss does not wait longer than the first.
+/// A connection that lasted this long counts as proven: after its loss, the wait before
+/// the next attempt starts from its least again.
 const PROVEN_AFTER: Span = Span::from_secs(60);
 
-/// One that acknowledged something is proved after this; shorter ones are not,
-/// or two gateways with one client id would throw each other out for ever.
+/// One with a PUBACK is proven after this time already. Not at once: two gateways with
+/// one client id throw each other out, and would do so without a pause.
 const PROVEN_WITH_PUBACK_AFTER: Span = Span::from_secs(5);
 
 /// The state machine of one connection after another.
@@ -121,7 +121,7 @@ impl Connection {
         self.has_puback = true;
     }
 
-    /// We give the connection up; true if it was there to be given up.
+    /// Gives the connection up; true if there was one.
     pub fn close(&mut self, now: MonoTime) -> bool {
         let was_up = self.is_up();
         if was_up {
@@ -163,7 +163,8 @@ impl Connection {
             Phase::Connecting | Phase::Waiting { .. } => false,
         };
         let (min, max) = self.backoff;
-        // Whoever took this client id will take it again.
+        // Another client that took over this client id will do so again: the wait is
+        // longer.
         let floor =
             if cause == DownCause::TakenOver { max.min(Span::from_secs(10)).max(min) } else { min };
         self.last_cause = Some(cause);

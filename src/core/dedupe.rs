@@ -6,9 +6,9 @@
 //! source is its series and either the reader's own id or the event time that the
 //! device gave ([`By`]). A reading without such a name is never a repeat.
 //!
-//! What is kept of a name is a 128-bit hash (SipHash-2-4 with a fixed key). A new
-//! reading is taken for one of a million known ones, and dropped, with a chance of
-//! less than 1 in 10³². The hash is stored: it must never change.
+//! Only a 128-bit hash of a name is kept (SipHash-2-4 with a fixed key). With a million
+//! names known, the chance that a new reading is wrongly taken for one of them and dropped
+//! is less than 1 in 10³². The hash is stored: it must never change.
 //!
 //! # How long
 //!
@@ -31,7 +31,6 @@ use super::id::{BootId, Offset, SourceId};
 use super::limits::SOURCES_MAX;
 use super::reading::{Arrival, Record, Series, Stamp};
 use super::settings::SourceSettings;
-use super::stamp::is_plausible;
 use super::time::{EventTime, IngestTime, Span, Uptime};
 
 mod stored;
@@ -110,7 +109,7 @@ impl Rule {
 
     fn name_of(&self, record: &Record) -> Option<Name> {
         let stamp = &record.stamp;
-        let device_time = stamp.device_time().filter(|_| is_plausible(stamp.flags));
+        let device_time = stamp.device_time().filter(|_| stamp.flags.is_plausible());
         self.name(&record.series, record.id.as_deref(), device_time)
     }
 }
@@ -137,19 +136,19 @@ impl Moment {
     }
 }
 
-/// The time that has passed at least, over boots, in nanoseconds.
+/// The least time that has passed, over several boots, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Elapsed {
     ns: u64,
     last: Option<(BootId, Uptime)>,
-    /// The last moment with a trusted wall clock, and the age then.
+    /// The last moment with a trusted wall clock, and the elapsed time then.
     trusted: Option<(BootId, IngestTime, u64)>,
 }
 
 impl Elapsed {
-    /// Goes on to `moment`. Returns how much more than was counted the wall clock
-    /// shows to have passed since it was last trusted, in nanoseconds: while the
-    /// gateway was off.
+    /// Goes on to `moment`. Returns the time that the gateway was off, in nanoseconds, where
+    /// a trusted wall clock shows it: what passed since it was last trusted and was not
+    /// counted by uptime.
     fn advance(&mut self, moment: &Moment) -> u64 {
         let by_uptime = match self.last {
             Some((boot, uptime)) if boot == moment.boot => moment.uptime.since_ns(uptime),
@@ -180,7 +179,7 @@ impl Elapsed {
     }
 }
 
-/// Passes a hash on as it is.
+/// A hasher that passes its input on: names are hashes already.
 #[derive(Clone, Copy, Debug, Default)]
 struct AsItIs(u64);
 
@@ -205,12 +204,13 @@ impl Hasher for AsItIs {
 struct Memory {
     rule: Rule,
     elapsed: Elapsed,
-    /// For asking only: never iterated.
+    /// For lookup only; never iterated, because hash order is not deterministic.
     known: HashSet<Name, BuildHasherDefault<AsItIs>>,
-    /// The same names with their age when they came, oldest first.
+    /// The same names with the elapsed time at which they came, oldest first.
     order: VecDeque<(Name, u64)>,
-    /// How many of the newest came in boots after the last with a trusted clock:
-    /// when it is known how long the gateway was off, that was before them.
+    /// How many of the newest names came in boots whose wall clock was not trusted. Once
+    /// it is, it shows how long the gateway was off before them: their time of arrival is
+    /// then moved on by that.
     after_trusted: usize,
     /// Names forgotten within the horizon, for want of room.
     forgotten: u64,
@@ -244,7 +244,7 @@ impl Memory {
         self.after_trusted = self.after_trusted.min(self.order.len());
     }
 
-    /// Lets time go on to `moment`, and forgets what is old then.
+    /// Lets time go on to `moment` and forgets names older than the horizon.
     fn come_to(&mut self, moment: &Moment) {
         let off_ns = self.elapsed.advance(moment);
         if off_ns > 0 {
@@ -284,8 +284,8 @@ pub enum Learned {
     Nothing,
     /// Its name is known.
     Name,
-    /// The same, and for the first time since this process started the oldest name
-    /// had to be forgotten within the horizon.
+    /// The same, and for the first time since this process started a name had to be
+    /// forgotten before its horizon, for want of room.
     FirstInPlaceOfAnother,
 }
 
@@ -314,9 +314,9 @@ impl Dedupe {
         Self { memories: ruled.collect() }
     }
 
-    /// The sources and their rules are others from here on. What was remembered by
-    /// the same kind of name goes on. A source that has left may come back, so its
-    /// memory stays while there is room.
+    /// Takes over the sources and rules of a new configuration. The memory of a source
+    /// stays if its rule uses the same kind of name. That of a source that has left stays
+    /// too while there is room: it may come back.
     pub fn set_rules(&mut self, sources: &BTreeMap<SourceId, SourceSettings>) {
         for (source, settings) in sources {
             let known = self.memories.remove(source);
@@ -360,23 +360,23 @@ impl Dedupe {
         Some(Known { names: memory.order.len() as u64, forgotten: memory.forgotten })
     }
 
-    /// What was forgotten so far while it was rebuilt is old news.
+    /// The rebuilding is over: names forgotten meanwhile are not counted.
     pub fn rebuilt(&mut self) {
         for memory in self.memories.values_mut() {
             memory.forgotten = 0;
         }
     }
 
-    /// As bytes, as it was when the journal had come to `through`.
+    /// The memory as bytes; `through` is the end of the journal that it was built from.
     pub fn encode(&self, through: Offset) -> Vec<u8> {
         stored::encode(&self.memories, through)
     }
 
-    /// Takes over what [`Dedupe::encode`] gave: to where in the journal. A source
-    /// without a rule, or with another kind of name than then, starts afresh.
+    /// Takes over what [`Dedupe::encode`] gave, and returns up to where in the journal that
+    /// is. A source without a rule, or with another kind of name than then, starts empty.
     ///
     /// # Errors
-    /// Another form, or no such bytes.
+    /// The bytes are of another version or damaged.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<Offset, Unreadable> {
         stored::restore(bytes, &mut self.memories)
     }

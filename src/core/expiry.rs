@@ -1,4 +1,4 @@
-//! `max_age`: from when on stored readings are too old to be kept.
+//! `max_age`: which stored readings are too old to be kept.
 //!
 //! Age is a question to a clock, and a clock that jumps a year ahead must not
 //! empty the journal. So time counts here only as far as three witnesses agree:
@@ -10,8 +10,8 @@
 //!   more; what lies behind such a leap is the work of a wrong clock until
 //!   shown otherwise.
 //! - **The monotonic clock.** From there on time goes no faster than this
-//!   process runs. A step of the wall clock therefore ages nothing, whoever
-//!   vouches for it afterwards; time while the agent did not run counts once
+//!   process runs. A step of the wall clock therefore ages nothing, even if
+//!   the clock is synchronized afterwards; time while the agent did not run counts once
 //!   there are readings behind it.
 //!
 //! Every doubt keeps readings longer. The quota still bounds the disk.
@@ -20,24 +20,24 @@ use super::clock::ClockState;
 use super::seam::{Now, SegmentInfo};
 use super::time::{EventTime, MonoTime, Span};
 
-/// How far time has come, for `max_age` alone.
+/// The present time, as far as `max_age` believes it.
 #[derive(Clone, Debug)]
 pub struct Expiry {
     max_age: Option<Span>,
-    /// Stamps before it are of no clock that was right.
+    /// Stamps before it were made by a clock that was not set.
     floor: EventTime,
     /// Time as it was when the wall clock was first synchronized, and when.
     anchor: Option<(EventTime, MonoTime)>,
 }
 
 impl Expiry {
-    /// By `max_age`; `None`: nothing is ever too old. Stamps before `floor` are of
-    /// no clock that was right.
+    /// `max_age` is the greatest age; with `None` nothing is ever too old. Stamps before
+    /// `floor` were made by a clock that was not set.
     pub fn new(max_age: Option<Span>, floor: EventTime) -> Self {
         Self { max_age, floor, anchor: None }
     }
 
-    /// Readings before this event time are too old; `None` while nobody can say.
+    /// Readings before this event time are too old; `None` while that cannot be known.
     pub fn limit(
         &mut self,
         now: &Now,
@@ -56,9 +56,9 @@ impl Expiry {
         Some(wall.min(begun + now.mono.since(since)) - max_age)
     }
 
-    /// Whether all that a segment holds happened before `limit`. One stamp from
-    /// the future keeps it; one without readings, or with those of a clock that
-    /// was never set alone, has no age.
+    /// Whether everything in a segment happened before `limit`. One stamp from the future
+    /// keeps the segment. A segment without readings, or only with stamps of a clock that
+    /// was never set, has no age and does not expire.
     pub fn is_expired(&self, segment: &SegmentInfo, limit: EventTime) -> bool {
         latest(segment).is_some_and(|latest| self.floor <= latest && latest < limit)
     }

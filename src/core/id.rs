@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+/// What the source of a window's results begins with. No configured name of a source
+/// can: it has no colon.
+const WINDOW: &str = "window:";
+
 /// The configured name of a source: letters, digits, `.`, `_`, `-` (and
 /// `window:NAME` for a window's results). Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -16,10 +20,25 @@ impl SourceId {
         Self(name.into())
     }
 
+    /// The source that the results of a window are booked under: `window:NAME`.
+    pub fn of_window(window: &str) -> Self {
+        Self(format!("{WINDOW}{window}").into())
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether what it produces are results of a window.
+    pub fn is_window(&self) -> bool {
+        is_window(&self.0)
+    }
+}
+
+/// [`SourceId::is_window`] of a source's name.
+pub fn is_window(source: &str) -> bool {
+    source.starts_with(WINDOW)
 }
 
 impl fmt::Display for SourceId {
@@ -144,6 +163,9 @@ mod tests {
         assert_eq!(epoch.to_string(), "1-9f3a6c21");
         assert_eq!(Epoch { number: 2, nonce: 7 }.to_string(), "2-00000007");
         assert_eq!(SegmentId(7).to_string(), "000007");
+        let window = SourceId::of_window("pressure-10s");
+        assert_eq!((window.as_str(), window.is_window()), ("window:pressure-10s", true));
+        assert!(!SourceId::new("window").is_window());
         assert_eq!(BootId([0xab; 16]).to_string(), "abababab-abab-abab-abab-abababababab");
     }
 }

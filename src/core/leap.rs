@@ -50,7 +50,7 @@ pub fn ends_at(unix_s: i64) -> bool {
     LEAPS.contains(&before)
 }
 
-/// Whether a leap second ended within a day of this second: all that can be
+/// Whether a leap second ended within a day of this second. Nothing more exact can be
 /// asked of a local time whose offset is not known yet.
 pub fn ends_near(unix_s: i64) -> bool {
     let day = unix_s.div_euclid(86_400);

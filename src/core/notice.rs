@@ -95,7 +95,7 @@ pub enum Notice {
     Quarantined {
         /// The source.
         source: SourceId,
-        /// [`Refusal::kind`].
+        /// [`Refusal::kind`](super::reading::Refusal::kind).
         kind: &'static str,
         /// The first reason of this batch.
         reason: String,
@@ -122,15 +122,15 @@ pub enum Notice {
     },
     /// Something happened to the wall clock.
     Clock(ClockEvent),
-    /// Windows could not go on where they were, or not exactly.
+    /// Windows could not go on where they were, or only inexactly.
     WindowsRestarted {
         /// Which; `None`: all of them.
         window: Option<Arc<str>>,
         /// Why.
         reason: String,
     },
-    /// Readings that were held for their place when the process ended do not come
-    /// on site: they are not in the journal any more, or not wanted any more.
+    /// Readings that an ordered output held when the process ended cannot be given to it:
+    /// they are no longer in the journal, or their source is no longer its own.
     HeldReadingsGone {
         /// The output.
         output: Arc<str>,
@@ -160,7 +160,7 @@ pub enum Notice {
         /// The source.
         source: SourceId,
     },
-    /// Running totals may lack what a part of the journal held that is gone.
+    /// A part of the journal is gone, and running totals may lack its increments.
     TotalsTorn {
         /// Why.
         reason: String,

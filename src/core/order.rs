@@ -9,19 +9,19 @@
 //! journal ──► held, by (event time, source, epoch, seq) ──► watermark ──► out
 //! ```
 //!
-//! The watermark is the order's own ([`super::window::watermark`]): of each source
-//! its greatest event time less that source's bound, over all of them the least,
-//! silent ones excepted. An order does not hang on windows: one more window must
-//! not delay a filter.
+//! The watermark is the order's own ([`super::window::watermark`]): for each source its
+//! greatest event time less that source's bound, and the least of these over all sources
+//! that are not silent. It does not depend on the windows: one more window must not delay
+//! a filter.
 //!
-//! What keeps the order from being perfect is said with the reading: [`Place`].
-//! A reading is late only if one behind it has been let out already; one that is
-//! behind the watermark and still has its place takes it.
+//! Each reading says how it stands in the order: [`Place`]. A reading is late only if a
+//! later one has been let out already; one that is behind the watermark but still fits
+//! into the order is let out in its place.
 //!
-//! An order is a function of the journal: it is given durable entries only, by
-//! offset. What it holds is in the journal, so that its checkpoint has only where
-//! to read on from ([`OrderState::from`]) and how far it has come: held is what
-//! lies behind the last reading that was let out.
+//! An order is a function of the journal: it is given durable entries only, by offset.
+//! The readings it holds are in the journal, so its checkpoint says only where to read
+//! from ([`OrderState::from`]) and which reading was let out last: those after it in the
+//! order are held.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct OrderSpec {
     pub name: Arc<str>,
     /// Its sources, and how far out of order the readings of each may come.
     pub sources: BTreeMap<SourceId, Span>,
-    /// A source is not waited for after so long without a reading.
+    /// How long a source may be silent before it is no longer waited for.
     pub idle_after: Span,
 }
 
@@ -107,7 +107,7 @@ struct Member {
     own: Bounded,
 }
 
-/// The gateway's clock as its stamps show it.
+/// The gateway's clock, as its stamps in the journal show it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct GatewayClock {
     timebase: u32,
@@ -134,25 +134,27 @@ pub struct OrderState {
 pub struct Order {
     spec: Arc<OrderSpec>,
     held: BTreeMap<Key, (Offset, Arc<Record>)>,
-    /// The same by age, to know where to read on from.
+    /// Keys of the held readings by offset: the first is where to read from after a
+    /// restart.
     ages: BTreeMap<Offset, Key>,
     held_bytes: usize,
-    /// What it held before a restart and has not been given back.
+    /// How many readings it held before a restart and has not got again.
     missing: u64,
     /// The last place that was let out.
     last: Option<Key>,
     combination: Multiplexer,
     members: BTreeMap<SourceId, Member>,
     clock: Option<GatewayClock>,
-    /// When sources fell silent that the combination has not been told of: those
-    /// of one instant must not release each other.
+    /// When sources fell silent whose silence has not taken effect yet. Those of one instant
+    /// take effect together: one by one, the first would let the watermark jump to that of
+    /// the others.
     silent_at: Option<Uptime>,
     counts: OrderCounts,
 }
 
 impl Order {
-    /// Before any reading, or as a checkpoint left it; then [`Order::refill`] gives
-    /// it back what it held.
+    /// An order before any reading, or as a checkpoint left it; then [`Order::refill`] gives
+    /// it again what it held.
     pub fn open(spec: Arc<OrderSpec>, state: Option<OrderState>) -> Self {
         let mut order = Self {
             held: BTreeMap::new(),
@@ -175,7 +177,8 @@ impl Order {
         order
     }
 
-    /// The configuration may have changed since the state was written.
+    /// Adapts the state to the configured sources, which may have changed since it was
+    /// written.
     fn take_up_sources(&mut self) {
         let spec = Arc::clone(&self.spec);
         let combination = &mut self.combination;
@@ -243,7 +246,7 @@ impl Order {
         self.counts
     }
 
-    /// A reading from before the checkpoint: held again if it was held then.
+    /// Takes a reading from before the checkpoint and holds it if it was held then.
     pub fn refill(&mut self, offset: Offset, record: &Arc<Record>) {
         let key = Key::of(record);
         if self.takes(&record.source) && self.last.as_ref().is_none_or(|last| key > *last) {
@@ -252,14 +255,14 @@ impl Order {
         }
     }
 
-    /// After the last [`Order::refill`]: how many readings it does not get back.
-    /// They were evicted, or their source is not among its own any more.
+    /// After the last [`Order::refill`]: how many held readings it did not get again. They
+    /// were evicted, or their source is no longer among its own.
     pub fn take_missing(&mut self) -> u64 {
         std::mem::take(&mut self.missing)
     }
 
-    /// A durable reading. Whether its event time moves the watermark, the caller
-    /// knows.
+    /// Takes a durable reading; `moves_watermark` says whether its event time may move the
+    /// watermark.
     pub fn reading(
         &mut self,
         offset: Offset,
@@ -283,7 +286,7 @@ impl Order {
         self.release(offset, out);
     }
 
-    /// A source has fallen silent. Takes effect with the next reading or
+    /// Notes that a source has fallen silent. Takes effect with the next reading or
     /// [`Order::settle`], together with others of the same instant.
     pub fn silent(&mut self, source: &SourceId, at: Uptime, out: &mut Vec<OrderedReading>) {
         if self.silent_at.is_some_and(|before| before != at) {
@@ -295,7 +298,7 @@ impl Order {
         }
     }
 
-    /// Lets silences take their effect.
+    /// Applies the silences noted so far.
     pub fn settle(&mut self, out: &mut Vec<OrderedReading>) {
         if self.silent_at.take().is_some() {
             self.combination.update();
@@ -311,7 +314,7 @@ impl Order {
 
     fn release(&mut self, newest: Offset, out: &mut Vec<OrderedReading>) {
         self.release_passed(out);
-        // Too much is held. The order is kept: what stands before it goes first.
+        // Too much is held. To keep the order, readings before this one go first.
         while self.is_over(newest) && self.release_first(Place::Early, out) {}
     }
 
@@ -348,8 +351,8 @@ impl Order {
         out.push(OrderedReading { order: Arc::clone(&self.spec.name), record, place });
     }
 
-    /// When the gateway's clock is set back by more than the bound, what it stamps
-    /// from then on would be late for as long as that: a new order begins.
+    /// Begins a new order when the gateway's clock was set back by more than the bound:
+    /// else everything it stamps would be late until the clock is where it was before.
     fn follow_clock(&mut self, stamp: &Stamp, source: &SourceId, out: &mut Vec<OrderedReading>) {
         let is_by_clock = matches!(stamp.origin, Origin::Gateway | Origin::Substituted);
         let spec = Arc::clone(&self.spec);

@@ -1,4 +1,4 @@
-//! What waits for the next group commit, and the commit that is on its way.
+//! What waits for the next group commit, and the commit that is under way.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::reading::{Entry, Refusal};
 use super::seam::{Commit, Meta};
 use super::time::{MonoTime, Span};
 
-/// First and greatest wait before a failed commit is tried again.
+/// First and longest wait before a failed commit is tried again.
 const RETRY: (Span, Span) = (Span::from_secs(1), Span::from_secs(5));
 
 /// Gathers entries, refusals and receipts; hands out one commit at a time.
@@ -57,7 +57,7 @@ impl Pending {
         self.next
     }
 
-    /// Adds an entry; its offset.
+    /// Adds an entry and returns its offset.
     pub fn push(&mut self, entry: Entry, now: MonoTime) -> Offset {
         self.bytes += entry.weight();
         self.entries.push(entry);
@@ -75,7 +75,7 @@ impl Pending {
         self.since.get_or_insert(now);
     }
 
-    /// Owes a receipt for everything added so far.
+    /// Notes a receipt to be given once everything added so far is durable.
     pub fn owe(&mut self, receipt: ReceiptId, now: MonoTime) {
         self.receipts.push(receipt);
         self.since.get_or_insert(now);
@@ -109,12 +109,12 @@ impl Pending {
         self.since.is_none()
     }
 
-    /// Whether a commit is on its way (or waits to be tried again).
+    /// Whether a commit is under way (or waits to be tried again).
     pub fn is_outstanding(&self) -> bool {
         self.outstanding.is_some()
     }
 
-    /// Failed attempts of the commit that is on its way.
+    /// Failed attempts of the commit that is under way.
     pub fn failed_attempts(&self) -> u32 {
         self.outstanding.as_ref().map_or(0, |out| out.attempts)
     }
@@ -166,7 +166,7 @@ impl Pending {
         self.outstanding.as_ref()?.retry_at
     }
 
-    /// The store answered well.
+    /// The store has made the commit durable.
     pub fn committed(&mut self, id: CommitId, now: MonoTime) -> Option<Done> {
         let out = self.outstanding.take_if(|out| out.commit.id == id)?;
         let took = now.since(out.asked);

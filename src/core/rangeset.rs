@@ -87,7 +87,7 @@ impl RangeSet {
         self.frontier + self.above - before
     }
 
-    /// What both have.
+    /// The numbers that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &RangeSet) -> RangeSet {
         let mut both = RangeSet::new(self.frontier.min(other.frontier), []);
@@ -103,7 +103,7 @@ impl RangeSet {
         both
     }
 
-    /// Takes out what it has from `first` on: half-open ranges, ascending.
+    /// Removes the numbers from `first` on and returns them as half-open ranges, ascending.
     pub fn split_off(&mut self, first: u64) -> Vec<(u64, u64)> {
         let whole = std::iter::once((0, self.frontier)).chain(self.ranges()).collect::<Vec<_>>();
         let (mut kept, mut taken) = (Vec::new(), Vec::new());
@@ -117,7 +117,7 @@ impl RangeSet {
         taken
     }
 
-    /// How many numbers it has, from `first` on; all below its frontier count.
+    /// How many numbers from `first` on are in the set.
     pub fn count_from(&self, first: u64) -> u64 {
         self.frontier.saturating_sub(first) + self.above
     }

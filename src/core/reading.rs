@@ -38,7 +38,7 @@ pub enum Value {
     Composite(Arc<str>),
 }
 
-/// How far the device itself vouches for the value.
+/// What the device itself says of the value's quality.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Quality {
     /// Usable.
@@ -57,7 +57,7 @@ pub struct Reading {
     pub series: Arc<Series>,
     /// The value.
     pub value: Value,
-    /// The device's word on the value.
+    /// The quality that the device states.
     pub quality: Quality,
     /// The protocol's own code or text for it, where it gave one.
     pub quality_detail: Option<Arc<str>>,
@@ -65,7 +65,7 @@ pub struct Reading {
     pub device_time: Option<DeviceTime>,
     /// The reader's own name for the reading, where it gave one.
     pub id: Option<Arc<str>>,
-    /// What the way it came says of it (`retained`).
+    /// Flags from the way it came (`retained`).
     pub flags: Flags,
 }
 
@@ -76,7 +76,7 @@ pub struct DeviceTime {
     pub at: EventTime,
     /// The UTC offset that came with it, in seconds east, where one was given.
     pub utc_offset_s: Option<i32>,
-    /// Flags of the reading of the clock text (`no_offset`, `leap` …).
+    /// Flags from parsing the time (`no_offset`, `leap` …).
     pub flags: Flags,
 }
 
@@ -87,8 +87,8 @@ pub struct Arrival {
     pub ingest: IngestTime,
     /// Unslewed uptime.
     pub uptime: Uptime,
-    /// Of what was asked for, half the round trip: the device looked so long
-    /// before the arrival, give or take as much. Zero for what comes by itself.
+    /// Half the round trip of a question to the device: it took the value this long
+    /// before the arrival, give or take as much. Zero for what comes without a question.
     pub half_round_trip: Span,
 }
 
@@ -147,7 +147,7 @@ impl Flags {
     pub const NONFINITE: Flags = Flags(1 << 12);
     /// The value is an object or array.
     pub const COMPOSITE: Flags = Flags(1 << 13);
-    /// A broker's retained message: old news.
+    /// A broker's retained message: it may be old and may have come before.
     pub const RETAINED: Flags = Flags(1 << 14);
     /// Journaled once more, under another number, after an operator released it
     /// from the quarantine.
@@ -180,6 +180,12 @@ impl Flags {
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
+    }
+
+    /// Whether a stamp with these flags may move a watermark: implausible ones never
+    /// do.
+    pub const fn is_plausible(self) -> bool {
+        !self.intersects(Flags::FUTURE.with(Flags::PAST).with(Flags::DEVICE_UNSYNC))
     }
 
     /// Whether every flag of `other` is set.
@@ -229,17 +235,17 @@ pub struct Stamp {
     pub max_error: Option<MaxError>,
     /// The stretch of wall clock it was stamped in.
     pub timebase: TimebaseId,
-    /// What was said first, where `event_time` differs from it.
+    /// The first event time, where `event_time` differs from it.
     pub first_event_time: Option<EventTime>,
     /// The source's own UTC offset in seconds east, where one was given.
     pub utc_offset_s: Option<i32>,
-    /// What is to be known about it.
+    /// Facts about the time and the value that a consumer may want to filter by.
     pub flags: Flags,
 }
 
 impl Stamp {
-    /// The event time that the device gave, before any correction; `None` where it
-    /// gave none (or, where the gateway's time is used, just that).
+    /// The event time that the device gave, before any correction; `None` where it gave
+    /// none. (Where the gateway's time was corrected, the first of that.)
     pub const fn device_time(&self) -> Option<EventTime> {
         match self.origin {
             Origin::Device => Some(self.event_time),
@@ -262,7 +268,7 @@ pub struct Record {
     pub series: Arc<Series>,
     /// The value.
     pub value: Value,
-    /// The device's word on the value.
+    /// The quality that the device states.
     pub quality: Quality,
     /// The protocol's own code or text for it.
     pub quality_detail: Option<Arc<str>>,
@@ -332,15 +338,15 @@ pub enum Entry {
     /// A reading that came too late for a window. The reading itself stands in
     /// the journal before it; this has no number of its own.
     Late(LateReading),
-    /// A reading of an earlier entry whose time was open and is final now, as the
-    /// windows are given it. Internal.
+    /// A reading whose time was open in an earlier entry and is final now; this is how the
+    /// windows get it. Internal.
     Retimed(Record),
-    /// The windows took a source for idle, or flushed. Internal.
+    /// A source became idle for the windows, or a window was flushed. Internal.
     Idle(IdleMark),
 }
 
-/// That the windows took a source for idle here, or fired what was open, so that
-/// a replay of the journal does the same at the same place.
+/// Marks the place in the journal where a source became idle for the windows, or a window
+/// was flushed, so that a replay does the same at the same place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleMark {
     /// The silent source.

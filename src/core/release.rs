@@ -1,4 +1,5 @@
-//! What comes back out of the quarantine. What becomes of it, the agent says.
+//! Readings that come back out of the quarantine; what becomes of them is decided in the
+//! agent.
 
 use super::id::{ReceiptId, SourceId};
 use super::reading::{Arrival, Reading, Record};
@@ -11,7 +12,7 @@ pub struct Release {
     pub source: SourceId,
     /// When it first came, by the clock of that moment.
     pub came: IngestTime,
-    /// Now, taken at the door.
+    /// The arrival now, when it was handed in again.
     pub arrival: Arrival,
     /// What it is.
     pub released: Released,
@@ -22,8 +23,8 @@ pub struct Release {
 /// What was in the quarantine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Released {
-    /// A line, or a reading that was refused before it got a number: the readings
-    /// of it, by the parser as it is now.
+    /// The readings of a line, by the parser as it is configured now, or a reading that was
+    /// refused before it got a number.
     Readings(Vec<Reading>),
     /// A reading that no broker took, as it was journaled.
     Record(Box<Record>),

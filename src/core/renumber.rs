@@ -3,27 +3,27 @@
 //!
 //! A disk that was restored from a backup goes on numbering where the copy was
 //! taken, and gives numbers again that the broker has seen with other readings.
-//! The broker knows: it retains how far each source had come. So before its
-//! first publish after a start an uplink is asked for that, and where it is
-//! further than this disk ever vouched for, everything that this disk numbered
-//! since gets another epoch. Nothing of it has left under its old name.
+//! The broker knows: it retains the frontier of each source. So before the first publish
+//! after a start an uplink is asked for these frontiers. Where one is beyond the numbers
+//! that this disk knows to have left, everything that this disk numbered since its start
+//! gets another epoch. None of that has left under its old name.
 //!
-//! The journal keeps the names it wrote; they are exchanged as entries are read.
+//! The journal keeps the names as written; they are replaced when entries are read.
 
 use std::collections::BTreeMap;
 
 use super::id::{Epoch, Offset, Seq, SourceId};
 use super::reading::{Entry, GapRecord, Record};
 
-/// Names that were exchanged.
+/// One change of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renumbering {
     /// The numbering that was given up.
     pub from: Epoch,
     /// The one that took its place.
     pub to: Epoch,
-    /// Numbers up to here keep their names; what follows counts from 1 anew.
-    /// Sources that are not named: from the first number on.
+    /// Numbers up to here keep their names; those after it count from 1 again. For a source
+    /// that is not listed, all numbers change.
     pub bases: BTreeMap<SourceId, Seq>,
     /// Entries from here on have their new names in the journal already.
     pub until: Offset,
@@ -56,7 +56,7 @@ impl Renumbering {
 /// Numbers of one source, both ends included.
 pub type NameRange = (Epoch, Seq, Seq);
 
-/// All exchanges that the journal still needs, oldest first.
+/// All changes of names that the journal still needs, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renumberings(pub Vec<Renumbering>);
 
@@ -76,7 +76,7 @@ impl Renumberings {
                     (result.epoch, result.seq) = one.name(&result.source, result.epoch, result.seq);
                 }
                 Entry::Gap(gap) => rename_gap(one, gap),
-                // Corrections are of what has left, under names that stay.
+                // Corrections concern readings that have left, under names that stay.
                 Entry::Correction(_) | Entry::Clock(_) | Entry::Idle(_) => {}
             }
         }
@@ -89,7 +89,7 @@ impl Renumberings {
         })
     }
 
-    /// Forgets those that concern nothing from `start` on.
+    /// Forgets changes that concern no entry from `start` on.
     pub fn forget_below(&mut self, start: Offset) {
         self.0.retain(|one| one.until > start);
     }
@@ -99,8 +99,8 @@ fn rename(one: &Renumbering, record: &mut Record) {
     (record.epoch, record.seq) = one.name(&record.source, record.epoch, record.seq);
 }
 
-/// A gap record never spans what keeps its names and what does not: those that
-/// did were written anew.
+/// Gives a gap record its present name. It never spans both numbers that keep their names
+/// and numbers that do not: such records were written again as two.
 fn rename_gap(one: &Renumbering, gap: &mut GapRecord) {
     let last = gap.last_seq.map(|last| one.name(&gap.source, gap.epoch, last).1);
     let (epoch, first) = one.name(&gap.source, gap.epoch, gap.first_seq);

@@ -33,14 +33,13 @@ pub struct Now {
     /// Monotonic time, suspend included (`CLOCK_BOOTTIME`): the only one that
     /// timers see.
     pub mono: MonoTime,
-    /// Wall time as read (`CLOCK_REALTIME`). How good it is, the clock model
-    /// says.
+    /// Wall time as read (`CLOCK_REALTIME`); the clock model says how good it is.
     pub wall: IngestTime,
     /// The crystal's own count, suspend excluded (`CLOCK_MONOTONIC_RAW`).
     pub raw_ns: u64,
     /// Time spent suspended since boot: `CLOCK_BOOTTIME` − `CLOCK_MONOTONIC`.
     pub suspended_ns: u64,
-    /// How long the look took: the four were read so close to each other.
+    /// How long the look took: the four clocks were read within this time.
     pub span_ns: u64,
 }
 
@@ -72,8 +71,7 @@ pub enum Input {
     Clock(ClockFacts),
     /// An operator vouches for the wall clock as it is now.
     Vouched(Vouch),
-    /// The configured sources are others from here on. Those that leave have handed
-    /// in all that they will.
+    /// The configured sources from here on. Those that leave have handed in everything.
     Sources(BTreeMap<SourceId, SourceSettings>),
     /// No more readings will come: commit what is there, send what can be sent.
     Stop,
@@ -90,8 +88,8 @@ pub struct Batch {
     pub readings: Vec<Reading>,
     /// Inputs that did not become readings.
     pub refused: Vec<Refusal>,
-    /// How far the source comes with it, where it goes on from there after a
-    /// restart.
+    /// The positions before and after this batch, for a source that goes on from its
+    /// position after a restart.
     pub advance: Option<Advance>,
     /// To be answered once all of this is durable.
     pub receipt: Option<ReceiptId>,
@@ -101,12 +99,11 @@ pub struct Batch {
 /// source's own business.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advance {
-    /// Where the source was before this batch; empty for nowhere yet. A batch that
-    /// does not go on from where the last one taken ended is not taken: one before
-    /// it was turned away.
+    /// The source's position before this batch; empty before the first. A batch that does
+    /// not begin where the last accepted one ended is refused: one in between was.
     pub from: Arc<[u8]>,
-    /// Where it is after it; at most [`super::limits::POSITION_BYTES_MAX`]. Durable
-    /// in the same commit as the readings.
+    /// Its position after it, up to [`super::limits::POSITION_BYTES_MAX`] bytes; durable in
+    /// the same commit as the readings.
     pub to: Arc<[u8]>,
 }
 
@@ -188,7 +185,7 @@ pub struct Missing {
     pub epoch: Epoch,
     /// First missing number.
     pub first: Seq,
-    /// Last missing number; `None` when nobody knows how far it went.
+    /// Last missing number; `None` when it is not known.
     pub last: Option<Seq>,
     /// Least and greatest event time among them, where a summary tells.
     pub event_times: Option<(EventTime, EventTime)>,
@@ -263,8 +260,8 @@ pub enum Effect {
     Notice(Notice),
 }
 
-/// What is kept beside the journal as of an offset, so that a start need not go
-/// through all of it.
+/// State that is kept beside the journal as of an offset, so that a start need not read
+/// all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpointed {
     /// The windows, and measured lateness.
@@ -306,9 +303,9 @@ pub enum Purpose {
     Forward(UplinkId, Lane),
     /// The windows, to go on where a checkpoint left them.
     Replay,
-    /// The memory of repeats, for the same.
+    /// The memory of repeats, for the same reason.
     Recall,
-    /// The running totals, for the same.
+    /// The running totals, for the same reason.
     Totals,
 }
 
@@ -319,9 +316,10 @@ pub struct Fetch {
     pub purpose: Purpose,
     /// Where to begin.
     pub from: Offset,
-    /// At most so many entries.
+    /// Upper bound on the entries of the answer.
     pub entries_max: usize,
-    /// At most so many bytes in memory, one entry excepted.
+    /// Upper bound on the bytes that the answer takes in memory. One entry is given
+    /// whatever its size.
     pub bytes_max: usize,
 }
 
@@ -330,8 +328,8 @@ pub struct Fetch {
 pub enum Outcome {
     /// Durable.
     Durable,
-    /// Not taken: the buffer is full and `when_full` says `drop-newest`, or a
-    /// batch before it was not taken and it does not go on from there.
+    /// Not taken: the buffer is full and `when_full` is `drop-newest`, or a batch before it
+    /// was not taken, so that this one does not begin at its source's position.
     Full,
 }
 

@@ -28,7 +28,7 @@ pub struct Settings {
     pub when_full: WhenFull,
     /// Readings older than this by event time are given up, with gap records.
     pub max_age: Option<Span>,
-    /// The ways up: 1 to [`UPLINKS_MAX`](super::limits::UPLINKS_MAX).
+    /// The uplinks: 1 to [`UPLINKS_MAX`](super::limits::UPLINKS_MAX).
     pub uplinks: Vec<UplinkSettings>,
     /// How the clock is judged, and what waits for it.
     pub clock: ClockSettings,
@@ -42,16 +42,16 @@ pub struct Settings {
     pub sources: BTreeMap<SourceId, SourceSettings>,
 }
 
-/// One way up.
+/// One uplink.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UplinkSettings {
-    /// Its name: what it has is kept in the journal under it.
+    /// Its name: the journal keeps under it what this uplink is done with.
     pub name: Arc<str>,
     /// How it forwards.
     pub forward: ForwardSettings,
     /// How long a publish may wait for its PUBACK.
     pub ack_timeout: Span,
-    /// First and greatest wait between two attempts to connect.
+    /// First and longest wait between two attempts to connect.
     pub backoff: (Span, Span),
     /// Least time between two delivery frontiers of one source.
     pub frontier_interval: Span,
@@ -154,9 +154,9 @@ pub enum OnNonexistentTime {
 }
 
 impl SourceSettings {
-    /// The defaults of the configuration: the device is trusted, five minutes of
-    /// future, nothing before 2015, bad stamps flagged, no zone, live with two seconds of latency at most, twenty
-    /// seconds of disorder, repeats are readings like others.
+    /// The defaults of the configuration: the device is trusted, up to five minutes ahead
+    /// and not before 2015; bad stamps are flagged; no zone; live with a latency of up to
+    /// two seconds; twenty seconds of disorder; repeats are readings like others.
     pub const DEFAULT: SourceSettings = SourceSettings {
         trusts_device: true,
         future_limit: Span::from_secs(300),

@@ -1,4 +1,4 @@
-//! How far a device's clock is off, from nothing but the arrival of its readings.
+//! How far a device's clock is off, estimated from the arrival of its readings alone.
 //!
 //! Arrival less device time is the latency less the skew: `o = g − d = l − θ`.
 //! The latency varies and is never negative, so the least `o` of a window is the
@@ -13,7 +13,7 @@ use super::id::BootId;
 use super::reading::Arrival;
 use super::time::{EventTime, Span, TimebaseId};
 
-/// Samples in the window, at most.
+/// Most samples that the window holds.
 pub const SAMPLES_MAX: usize = 64;
 /// How long a sample stays in the window.
 const SAMPLE_AGE_MAX_NS: u64 = 600_000_000_000;
@@ -35,10 +35,9 @@ pub struct SkewFilter {
 }
 
 impl SkewFilter {
-    /// Takes one sample: arrival less device time, at this uptime of the
-    /// gateway in nanoseconds. Returns by how much the device's clock was set,
-    /// positive for ahead, when this sample shows that it was; the window then
-    /// begins anew.
+    /// Takes one sample: arrival less device time, at this uptime of the gateway in
+    /// nanoseconds. If the sample shows that the device's clock was set, returns by how
+    /// much, positive for ahead; the window then begins again.
     pub fn add(&mut self, up_ns: u64, offset: Span) -> Option<Span> {
         let offset_ns = offset.ns();
         let is_old = |at: u64| up_ns.saturating_sub(at) > SAMPLE_AGE_MAX_NS;
@@ -80,7 +79,7 @@ impl SkewFilter {
         self.least().map(|least| Span::from_ns(latency_min.ns().saturating_sub(least.ns())))
     }
 
-    /// [`SkewFilter::skew`] once enough samples stand behind it to correct by.
+    /// [`SkewFilter::skew`], once there are enough samples to correct readings by it.
     pub fn settled_skew(&self, latency_min: Span) -> Option<Span> {
         self.skew(latency_min).filter(|_| self.samples.len() >= SAMPLES_MIN)
     }
@@ -91,8 +90,8 @@ impl SkewFilter {
     }
 }
 
-/// What stamping remembers of one source between its readings. It does not
-/// outlive the process: after a start, the first readings are judged alone.
+/// What stamping remembers of one source between its readings. It is lost with the
+/// process: after a start, the first readings are judged without it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceClock {
     /// The last plausible device time.
@@ -117,8 +116,8 @@ impl SourceClock {
     ) -> Option<Span> {
         let timebase = Some((clock.timebase, clock.boot));
         if self.timebase != timebase {
-            // The gateway's own clock was set: the samples say nothing any more
-            // about the device's.
+            // The gateway's own clock was set: older samples cannot be compared with new
+            // ones.
             self.timebase = timebase;
             self.skew.restart();
             self.sampled = None;

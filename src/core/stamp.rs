@@ -3,9 +3,9 @@
 //!
 //! 1. A local time without an offset becomes an instant by the source's zone
 //!    ([`super::zone`]).
-//! 2. The instant is held against the gateway's clock ([`judge`]); what is
-//!    implausible fares as the source's policy says.
-//! 3. What the stamp is worth on site: [`lane`].
+//! 2. The instant is compared with the gateway's clock ([`judge`]); the source's policy
+//!    decides what becomes of an implausible one.
+//! 3. What the stamp is worth to a consumer upstream: [`lane`].
 //!
 //! Nothing is clamped or bumped. A stamp that goes backwards stays as it is, is
 //! flagged, and the sequence number gives the order.
@@ -24,7 +24,7 @@ pub mod old_news;
 
 use judge::Claim;
 
-/// An unresolved repeated hour leaves the time unknown by this much at least.
+/// Least error of a time in a repeated hour when nothing tells which pass it is.
 const FOLD_ERROR_MIN_NS: u64 = 3_600_000_000_000;
 
 /// What stamping decided.
@@ -51,13 +51,13 @@ pub struct Stamped {
     pub device_step: Option<Span>,
 }
 
-/// Whether a stamp may move a watermark: implausible ones never do.
+/// [`Flags::is_plausible`], for the measured lateness.
 pub const fn is_plausible(flags: Flags) -> bool {
-    !flags.intersects(Flags::FUTURE.with(Flags::PAST).with(Flags::DEVICE_UNSYNC))
+    flags.is_plausible()
 }
 
-/// Stamps one reading. `source_clock` is what the readings of the same source
-/// before it have left.
+/// Stamps one reading. `source_clock` is what is remembered of earlier readings of the same
+/// source.
 pub fn stamp(
     settings: &SourceSettings,
     clock: &ClockReading,
@@ -76,14 +76,14 @@ pub fn stamp(
             let verdict = Verdict::Quarantine { flags: device.flags, reason };
             return Stamped { verdict, device_step: None };
         }
-        // Nothing hangs on it: the gateway's time is used.
+        // The gateway's time is used, so the device's need not be exact.
         Err(_) => Local { time: device, least_error: None },
     };
     let device = local.time;
     let claim = Claim { at: device.at, max_error: None, flags: device.flags };
     let flags = judge::check(settings, clock, arrival.ingest, &claim);
     let mut device_step = None;
-    if is_plausible(flags) {
+    if flags.is_plausible() {
         source_clock.previous = Some(device.at);
         if settings.is_live && clock.state.is_trusted() {
             device_step = source_clock.sample(clock, arrival, device.at);
@@ -119,9 +119,9 @@ pub fn stamp(
     Stamped { verdict, device_step }
 }
 
-/// The event time that the device claims, as [`stamp`] will keep it: nothing but a
-/// local time has been resolved. `None` where it claims none, or none that is an
-/// instant.
+/// The event time that the device claims, before any correction; a local time is resolved
+/// by the zone. `None` where it claims none, or where the device is trusted and its
+/// local time goes to the quarantine.
 pub fn claimed(
     settings: &SourceSettings,
     clock: &ClockReading,
@@ -153,9 +153,8 @@ fn gateway_stamp(clock: &ClockReading, arrival: &Arrival) -> Stamp {
     }
 }
 
-/// Flags a reading with the gateway's time that is earlier than the one before
-/// it. Where uptime went on meanwhile, nothing but a step of the wall clock
-/// explains it.
+/// Flags a reading with the gateway's time that is earlier than the one before it. If
+/// uptime went on meanwhile, only a step of the wall clock explains that.
 fn order(clock: &ClockReading, arrival: &Arrival, source_clock: &mut SourceClock) -> Flags {
     let before = source_clock.gateway.replace((*arrival, clock.boot));
     match before {

@@ -143,7 +143,7 @@ pub struct ClockStatus {
     /// Readings that wait for a better clock: how many entries of the journal
     /// have no final time yet.
     pub open: u64,
-    /// For how long the first of them waits at most, where something waits.
+    /// The longest that the first of them may still wait; `None` where nothing waits.
     pub held_for: Option<Span>,
     /// Readings delivered with a time that was corrected, and with bounds only,
     /// since this process started.

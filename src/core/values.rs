@@ -1,10 +1,11 @@
-//! What a source makes of values before they get a number: increments become
-//! running totals ([`totals`]), and what moved too little is dropped ([`deadband`]).
+//! What becomes of a source's values before readings get a number: increments become
+//! running totals ([`totals`]), and readings that moved too little are dropped
+//! ([`deadband`]).
 //!
-//! Both come after the repeats are out and the event time is known, and before the
-//! number: what is dropped has none, and a total is in the journal or nowhere. A
-//! property that is accumulated has no deadband: a total that is not journaled
-//! would be one that a crash takes back.
+//! Both happen after repeats are dropped and the event time is known, and before the
+//! number is given: a dropped reading has none, and every total is in the journal. A
+//! property that is accumulated has no deadband, because a crash would take back a total
+//! that was not journaled.
 
 pub mod deadband;
 pub mod decimal;
@@ -18,7 +19,7 @@ use super::window::glob;
 pub struct ValueRules {
     /// Properties, or patterns of them, whose readings are increments.
     pub accumulate: Vec<String>,
-    /// What moves too little to be said; of those that match, the first counts.
+    /// Deadbands: which changes are too small to be kept. The first that matches counts.
     pub deadbands: Vec<deadband::Rule>,
 }
 

@@ -1,11 +1,10 @@
-//! Local times without an offset: what instant they are in a time zone.
+//! Local times without an offset: which instant each is in a time zone.
 //!
 //! Twice a year this has no plain answer. In the skipped hour the offset before
-//! the transition counts (RFC 5545 §3.3.5, Temporal's "compatible"): that is also
-//! what a device means whose clock has not been put forward. In the repeated
-//! hour the evidence decides, the strongest first: the device's own summer time
-//! bit, the time of arrival, the reading before; without any, the policy of the
-//! source.
+//! the transition counts (RFC 5545 §3.3.5, Temporal's "compatible"): that is also what a
+//! device means whose clock has not been put forward. In the repeated hour evidence
+//! decides, the strongest first: the device's own summer time bit, the time of arrival,
+//! the previous reading. Without any, the policy of the source decides.
 //!
 //! A device whose clock does not follow summer time needs a fixed offset, not a
 //! zone. The database is that of the IANA, compiled in; it knows transitions to
@@ -19,19 +18,19 @@ use chrono_tz::{GapInfo, OffsetComponents as _, TZ_VARIANTS, Tz};
 
 use super::time::{EventTime, IngestTime, MaxError, Span};
 
-/// Above this the gateway's clock cannot tell the two passes of a repeated hour
-/// apart: some zones repeat half an hour only.
+/// With a greater error the gateway's clock cannot tell the two passes of a repeated hour
+/// apart: some zones repeat only half an hour.
 const ARRIVAL_ERROR_MAX_NS: u64 = 900_000_000_000;
 /// Civil offsets reach from -12:00 to +14:00.
 const OFFSET_MAX_S: i32 = 14 * 3_600;
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// Where a clock without an offset hangs.
+/// The zone of a clock that shows local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zone {
     /// A zone of the IANA database: `Europe/Berlin`.
     Iana(Tz),
-    /// Always so many seconds east of UTC.
+    /// A fixed offset, in seconds east of UTC.
     Fixed(i32),
 }
 

@@ -20,9 +20,9 @@ use crate::core::time::IngestTime;
 
 /// A look of at most this length is good enough at once.
 pub const SPAN_GOOD_NS: u64 = 50_000;
-/// The best of so many is taken if it is good enough …
+/// Looks after which the best one is taken if its span is at most [`SPAN_GOOD_NS`].
 const TRIES_FEW: u32 = 5;
-/// … and the best of so many whatever it is.
+/// Looks after which the best one is taken whatever its span.
 const TRIES_MAX: u32 = 20;
 /// In the self-test the clocks must have moved after this.
 const TEST_PAUSE: Duration = Duration::from_millis(20);

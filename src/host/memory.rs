@@ -8,7 +8,7 @@
 //! by one and gives them back at once. What that costs are the page faults of a
 //! block, a fraction of what filling it costs.
 
-/// Blocks from so many bytes on are mapped by themselves.
+/// Smallest block, in bytes, that is mapped by itself.
 #[cfg(target_env = "gnu")]
 const MAPPED_BYTES_MIN: i32 = 128 * 1024;
 

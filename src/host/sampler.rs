@@ -77,7 +77,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Asks everybody again now, not at the next interval.
+    /// Asks the kernel and the daemons again now, not at the next interval. Only
+    /// tests call it: they cannot wait for an interval.
     pub fn sample_now(&self) {
         self.wanted.notify_one();
     }

@@ -42,7 +42,7 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VouchBody {
-    /// The wall clock is right within so many nanoseconds: 1 to
+    /// Bound on the error of the wall clock, in nanoseconds: 1 to
     /// [`VOUCH_ERROR_MAX_NS`].
     pub error_ns: u64,
 }
@@ -119,7 +119,7 @@ async fn metrics_text(State(api): State<Api>, headers: HeaderMap) -> Result<Resp
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let report = api.report().await?;
     let accept = accept.unwrap_or_default();
-    let (content_type, text) = api.metrics.text_for(accept, &report, &api.results.tallies());
+    let (content_type, text) = api.metrics.text_for(accept, &report, &api.results.counts());
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }
 

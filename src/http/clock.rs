@@ -39,7 +39,7 @@ pub struct Clock {
     pub events: Vec<Event>,
     /// Entries of the journal that may still get a better time.
     pub open_readings: u64,
-    /// For how long they wait at most, where they wait.
+    /// The longest that they may still wait; absent where none waits.
     pub held_for_s: Option<f64>,
     /// Readings delivered with a corrected time since the agent started.
     pub restamped: u64,
@@ -209,7 +209,7 @@ impl Clock {
 
     /// How a reading without a time of its own is stamped now.
     pub fn stamp(&self) -> Stamp {
-        // The evidence, wherever the clock alone does not vouch for the time.
+        // The evidence goes with every time of a clock that is not synchronized.
         let has_evidence = self.state != "synchronized";
         Stamp {
             origin: "gateway".to_owned(),

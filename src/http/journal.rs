@@ -102,7 +102,7 @@ pub(super) fn journal(about: &About, status: &Status, wall: IngestTime) -> Journ
 
 /// Results of windows that wait, by the books of their sources.
 fn results(status: &Status) -> u64 {
-    let windows = status.sources.iter().filter(|(id, _)| id.as_str().starts_with("window:"));
+    let windows = status.sources.iter().filter(|(id, _)| id.is_window());
     windows.map(|(_, books)| books.stored).sum()
 }
 

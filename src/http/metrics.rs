@@ -30,7 +30,7 @@ use self::journal::JournalMetrics;
 use self::sources::SourceMetrics;
 use self::windows::{OrderedMetrics, WindowMetrics};
 use super::status::{Report, Uplink};
-use super::stream::Tally;
+use super::windows::ResultCounts;
 use crate::core::id::UplinkId;
 use crate::core::time::Span;
 
@@ -147,15 +147,15 @@ impl Metrics {
     }
 
     /// Everything as OpenMetrics text, with the books as `report` has them, and the
-    /// results of each window as `tallies` counts them.
-    pub fn text(&self, report: &Report, tallies: &BTreeMap<String, Tally>) -> String {
+    /// results of each window as `counts` counts them.
+    pub fn text(&self, report: &Report, counts: &BTreeMap<String, ResultCounts>) -> String {
         self.sources.take_over(report);
         self.journal.take_over(report);
         for uplink in &report.uplinks {
             self.uplinks.take_over(uplink);
         }
         self.clock.take_over(&report.clock);
-        self.windows.take_over(report, tallies);
+        self.windows.take_over(report, counts);
         self.ordered.take_over(report);
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -169,9 +169,9 @@ impl Metrics {
         &self,
         accept: &str,
         report: &Report,
-        tallies: &BTreeMap<String, Tally>,
+        counts: &BTreeMap<String, ResultCounts>,
     ) -> (&'static str, String) {
-        let text = self.text(report, tallies);
+        let text = self.text(report, counts);
         if accept.contains("application/openmetrics-text") {
             (CONTENT_TYPE, text)
         } else {

@@ -148,13 +148,14 @@ pub(in crate::http) fn report() -> Report {
     }
 }
 
-fn tallies() -> BTreeMap<String, Tally> {
-    let tally = Tally { provisional: 12, finals: 5, retracted: 1, refined: 3, too_late: 2 };
-    BTreeMap::from([("pressure-10s".to_owned(), tally)])
+fn counts() -> BTreeMap<String, ResultCounts> {
+    let of_window =
+        ResultCounts { provisional: 12, finals: 5, retracted: 1, refined: 3, too_late: 2 };
+    BTreeMap::from([("pressure-10s".to_owned(), of_window)])
 }
 
 fn lines(metrics: &Metrics, report: &Report) -> Vec<String> {
-    metrics.text(report, &tallies()).lines().map(str::to_owned).collect()
+    metrics.text(report, &counts()).lines().map(str::to_owned).collect()
 }
 
 #[track_caller]
@@ -240,7 +241,7 @@ fn histograms_count_into_fixed_buckets() {
 #[test]
 fn what_is_not_known_is_absent() {
     let metrics = Metrics::new(vec!["main".to_owned()]);
-    metrics.text(&report(), &tallies());
+    metrics.text(&report(), &counts());
     let mut unknown = report();
     unknown.uplinks[0].drain_eta_s = None;
     unknown.clock.max_error_us = None;
@@ -256,7 +257,7 @@ fn what_is_not_known_is_absent() {
 #[test]
 fn one_source_disciplines_the_clock_at_a_time() {
     let metrics = Metrics::new(vec!["main".to_owned()]);
-    metrics.text(&report(), &tallies());
+    metrics.text(&report(), &counts());
     let mut other = report();
     other.clock.source = "manual".to_owned();
     other.clock.state = "holdover".to_owned();
@@ -374,12 +375,12 @@ fn a_name_cannot_break_out_of_its_label() {
 fn a_reader_gets_the_format_that_it_asks_for() {
     let metrics = Metrics::new(vec!["main".to_owned()]);
     let asked = "application/openmetrics-text;version=1.0.0,text/plain;q=0.1";
-    let (content_type, text) = metrics.text_for(asked, &report(), &tallies());
+    let (content_type, text) = metrics.text_for(asked, &report(), &counts());
     assert_eq!(content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
     assert!(text.contains("# TYPE tidegate_readings_accepted counter\n"));
     assert!(text.ends_with("# EOF\n"));
     for other in ["", "*/*", "text/plain"] {
-        let (content_type, text) = metrics.text_for(other, &report(), &tallies());
+        let (content_type, text) = metrics.text_for(other, &report(), &counts());
         assert_eq!(content_type, "text/plain; version=0.0.4; charset=utf-8");
         assert!(text.contains("# TYPE tidegate_readings_accepted_total counter\n"));
         assert!(!text.contains("# EOF"));

@@ -1,6 +1,6 @@
-//! Connections that cannot wear the agent out, whoever opens them: there are so many
-//! and no more, a head has a size and comes within a time, and who does not read
-//! what it asked for is let go. The time for a head is also that for the next one on
+//! Connections that cannot wear the agent out, whoever opens them: their number is
+//! bounded, and so are the size of a head and the time it may take; a client that does
+//! not read what it asked for is disconnected. The time for a head is also that for the next one on
 //! a connection that stays open, so that an idle client gives its place back.
 //!
 //! What comes when all places are taken waits in the kernel's queue. The control

@@ -19,13 +19,13 @@ use super::notices::Notice;
 pub use super::orders::Ordered;
 pub use super::windows::Window;
 use crate::core::agent::{LinkState, SourceStatus, Status};
-use crate::core::id::SourceId;
+use crate::core::id::{SourceId, is_window};
 use crate::core::seam::{FullCause, Now};
 use crate::core::status::UplinkStatus;
 use crate::core::time::{IngestTime, MonoTime, Span};
 
-/// Without a PUBACK for so long while something is in flight, the uplink is
-/// called degraded although the connection stands.
+/// An uplink with something in flight and no PUBACK for longer than this is called
+/// degraded although the connection stands.
 const PUBACK_OVERDUE: Span = Span::from_secs(60);
 
 /// What does not change while the agent runs.
@@ -94,7 +94,7 @@ pub struct Report {
     /// The outputs that get ordered readings.
     #[serde(default)]
     pub ordered: Vec<Ordered>,
-    /// What the log said last, oldest first: 32 lines at most.
+    /// What the log said last, oldest first; up to 32 lines.
     #[serde(default)]
     pub notices: Arc<[Notice]>,
 }
@@ -262,7 +262,7 @@ impl Report {
 
 /// Readings in the books of all sources, results of windows excepted.
 fn accepted(sources: &[Source]) -> u64 {
-    let readings = sources.iter().filter(|source| !source.name.starts_with("window:"));
+    let readings = sources.iter().filter(|source| !is_window(&source.name));
     readings.map(|source| source.accepted).sum()
 }
 

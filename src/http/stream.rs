@@ -23,7 +23,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::api::Api;
-use crate::core::window::{LateReading, Latest, ResultStatus, WindowResult};
+use super::windows::ResultCounts;
+use crate::core::window::{LateReading, Latest, WindowResult};
 use crate::wire::json;
 
 /// Series whose newest result is kept.
@@ -36,7 +37,7 @@ pub(super) const CLIENTS_MAX: usize = 32;
 /// Between two `status` events: the page calls itself stale after five seconds
 /// without one.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
-/// A comment goes out after so long without any event, so that proxies keep the
+/// Longest silence of the stream: then a comment goes out, so that proxies keep the
 /// connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -51,37 +52,9 @@ pub struct Results {
 struct Shared {
     gateway: Arc<str>,
     latest: Mutex<Latest<Arc<WindowResult>>>,
-    tallies: Mutex<BTreeMap<String, Tally>>,
+    counts: Mutex<BTreeMap<String, ResultCounts>>,
     events: broadcast::Sender<Told>,
     places: Arc<Semaphore>,
-}
-
-/// What one window has said, durably, since the agent started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Results that could still change.
-    pub provisional: u64,
-    /// Results that nothing changes any more.
-    pub finals: u64,
-    /// Results taken back.
-    pub retracted: u64,
-    /// Of the provisional ones, those that revise an earlier one.
-    pub refined: u64,
-    /// Readings that came too late.
-    pub too_late: u64,
-}
-
-impl Tally {
-    fn count(&mut self, result: &WindowResult) {
-        match result.status {
-            ResultStatus::Provisional => {
-                self.provisional += 1;
-                self.refined += u64::from(result.revision > 1);
-            }
-            ResultStatus::Final => self.finals += 1,
-            ResultStatus::Retracted => self.retracted += 1,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +73,7 @@ impl Results {
         let shared = Shared {
             gateway: gateway.into(),
             latest: Mutex::new(Latest::new(SERIES_MAX)),
-            tallies: Mutex::new(BTreeMap::new()),
+            counts: Mutex::new(BTreeMap::new()),
             events: broadcast::channel(events).0,
             places: Arc::new(Semaphore::new(CLIENTS_MAX)),
         };
@@ -109,7 +82,7 @@ impl Results {
 
     /// Takes a committed result in. Never blocks for long.
     pub fn push(&self, result: Arc<WindowResult>) {
-        self.tally(&result.window, |tally| tally.count(&result));
+        self.count(&result.window, |counts| counts.count(&result));
         self.latest().note(&result, Arc::clone(&result));
         // An error says that nobody listens.
         let _ = self.shared.events.send(Told::Window(result));
@@ -117,20 +90,20 @@ impl Results {
 
     /// Takes a committed late reading in.
     pub fn late(&self, late: Arc<LateReading>) {
-        self.tally(&late.window, |tally| tally.too_late += 1);
+        self.count(&late.window, |counts| counts.too_late += 1);
         let _ = self.shared.events.send(Told::Late(late));
     }
 
     /// What each window has said, by name; those that said nothing are left out.
-    pub fn tallies(&self) -> BTreeMap<String, Tally> {
-        self.shared.tallies.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn counts(&self) -> BTreeMap<String, ResultCounts> {
+        self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn tally(&self, window: &str, count: impl FnOnce(&mut Tally)) {
-        let mut tallies = self.shared.tallies.lock().unwrap_or_else(PoisonError::into_inner);
-        match tallies.get_mut(window) {
-            Some(tally) => count(tally),
-            None => count(tallies.entry(window.to_owned()).or_default()),
+    fn count(&self, window: &str, count: impl FnOnce(&mut ResultCounts)) {
+        let mut counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts.get_mut(window) {
+            Some(of_window) => count(of_window),
+            None => count(counts.entry(window.to_owned()).or_default()),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::core::window::{Coverage, ResultStatus};
 
 fn result(window: &str, entity: &str, seq: u64) -> Arc<WindowResult> {
     Arc::new(WindowResult {
-        source: SourceId::new(&format!("window:{window}")),
+        source: SourceId::of_window(window),
         epoch: Epoch { number: 1, nonce: 7 },
         seq: Seq(seq),
         window: window.into(),
@@ -199,8 +199,8 @@ fn what_was_said_is_counted_by_window_and_status() {
     say("w", 1, ResultStatus::Provisional);
     say("w", 1, ResultStatus::Final);
     say("runs", 2, ResultStatus::Retracted);
-    let w = Tally { provisional: 3, finals: 2, refined: 1, ..Tally::default() };
-    let runs = Tally { retracted: 1, ..Tally::default() };
+    let w = ResultCounts { provisional: 3, finals: 2, refined: 1, ..ResultCounts::default() };
+    let runs = ResultCounts { retracted: 1, ..ResultCounts::default() };
     let expected = BTreeMap::from([("runs".to_owned(), runs), ("w".to_owned(), w)]);
-    assert_eq!(results.tallies(), expected);
+    assert_eq!(results.counts(), expected);
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::clock::rounded;
 use crate::core::status::WindowStatus;
 use crate::core::time::IngestTime;
+use crate::core::window::{ResultStatus, WindowResult};
 
 /// One window on site. Counts begin when the agent starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,35 @@ impl Window {
             too_late: counts.too_late,
             between: counts.between,
             duplicates: counts.duplicates,
+        }
+    }
+}
+
+/// What one window has said, durably, since the agent started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResultCounts {
+    /// Results that could still change.
+    pub provisional: u64,
+    /// Results that nothing changes any more.
+    pub finals: u64,
+    /// Results taken back.
+    pub retracted: u64,
+    /// Of the provisional ones, those that revise an earlier one.
+    pub refined: u64,
+    /// Readings that came too late.
+    pub too_late: u64,
+}
+
+impl ResultCounts {
+    /// Counts one result more.
+    pub(super) fn count(&mut self, result: &WindowResult) {
+        match result.status {
+            ResultStatus::Provisional => {
+                self.provisional += 1;
+                self.refined += u64::from(result.revision > 1);
+            }
+            ResultStatus::Final => self.finals += 1,
+            ResultStatus::Retracted => self.retracted += 1,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The desk: what the store answers over HTTP beside its daily work, and what is
-//! handed in again out of the quarantine.
+//! The desk: HTTP routes that ask the store (statistics, pages of the journal, checks) and
+//! those of the quarantine, from where inputs can be handed in again.
 //!
-//! Only the list of the quarantine is for everybody on this machine. What shows
-//! readings, and what changes something, is for the owner of the control socket.
+//! Only the list of the quarantine is for everybody on this machine. Routes that show
+//! readings or change something are for the owner of the control socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -29,16 +29,16 @@ use crate::source::parse::{Fault, Parser};
 use crate::store::quarantine::{Content, Filter, Refused};
 use crate::store::{StoreError, worker};
 
-/// Of one request; a client with more asks again.
+/// Ids accepted in one request; a client with more asks again.
 pub const CHOSEN_MAX: usize = 64;
 
-/// Shown where nobody says how many.
+/// Entries listed when the query gives no limit.
 const LIST_DEFAULT: usize = 1_000;
 
-/// Something on its way back to the driver.
+/// An input that was released from the quarantine, on its way to the driver.
 #[derive(Debug)]
 pub struct Returned {
-    /// What; its own `receipt` is for the driver to fill in.
+    /// The input; its `receipt` is filled in by the driver.
     pub release: Release,
     /// Answered once it is durable, or refused.
     pub receipt: oneshot::Sender<Outcome>,
@@ -49,7 +49,7 @@ pub struct Returned {
 pub struct Sources(Arc<RwLock<BTreeMap<String, Source>>>);
 
 impl Sources {
-    /// These are all there are from now on.
+    /// Replaces all sources.
     pub fn set(&self, sources: &[Source]) {
         let all = sources.iter().map(|source| (source.name.clone(), source.clone())).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
@@ -64,20 +64,20 @@ impl Sources {
 #[derive(Clone)]
 pub struct Desk {
     /// The store.
-    pub store: worker::Desk,
-    /// To the driver.
+    pub store: worker::Questions,
+    /// The way of released inputs to the driver.
     pub releases: mpsc::Sender<Returned>,
     /// The configured sources, whose parsers are used again.
     pub sources: Sources,
-    /// Tells the time at the door.
+    /// The clock that stamps arrivals.
     pub arrivals: ArrivalClock,
     /// The gateway's id.
     pub gateway: Arc<str>,
-    /// Where everything is.
+    /// The data directory.
     pub data_dir: Arc<PathBuf>,
 }
 
-/// The routes for everybody on this machine: they only tell.
+/// The routes for everybody on this machine; they only read.
 pub fn router(desk: Desk) -> Router {
     telling().with_state(desk)
 }
@@ -113,9 +113,9 @@ impl From<StoreError> for Trouble {
     }
 }
 
-/// One that was handed in.
+/// An input that was handed in again.
 enum HandedIn {
-    /// Nothing more is to come of it.
+    /// Its outcome is known.
     Done(Done),
     /// It waits for its commit.
     Waits { number: u64, readings: u64, outcome: oneshot::Receiver<Outcome> },
@@ -137,7 +137,7 @@ impl Desk {
         answer.ok().and_then(Result::ok).ok_or_else(gone)
     }
 
-    /// Hands one in again.
+    /// Hands an input in again.
     async fn hand_in(&self, id: &str) -> Result<HandedIn, Trouble> {
         if let Some(done) = quarantine::unreleasable(id, &self.data_dir) {
             return Ok(HandedIn::Done(done));
@@ -173,7 +173,7 @@ impl Desk {
         Ok(HandedIn::Waits { number, readings, outcome })
     }
 
-    /// What became of it.
+    /// Waits for the outcome of an input that was handed in.
     async fn settle(&self, handed_in: HandedIn) -> Result<Done, Trouble> {
         let (number, readings, outcome) = match handed_in {
             HandedIn::Done(done) => return Ok(done),
@@ -182,7 +182,7 @@ impl Desk {
         let id = number.to_string();
         match outcome.await.map_err(|_| stopping())? {
             Outcome::Durable => {
-                // Only now: before, a crash would have taken it.
+                // Only when it is durable as a reading: before, a crash would lose it.
                 self.ask(move |store| store.refusals().discard(number)).await??;
                 Ok(Done::new(&id, "accepted", readings, ""))
             }
@@ -190,7 +190,7 @@ impl Desk {
         }
     }
 
-    /// What was kept as what it can become now.
+    /// Turns a kept input back into readings, with the source's present parser.
     fn read(&self, refused: &Refused, content: Content) -> Result<Released, Fault> {
         let bytes = match content {
             Content::Reading(record) if record.seq.0 > 0 => return Ok(Released::Record(record)),
@@ -213,7 +213,8 @@ impl Desk {
     }
 }
 
-/// A reading that its time kept from being journaled, as it came from its source.
+/// A reading that was refused for its time and so never journaled, as it came from its
+/// source.
 fn unstamped(record: crate::core::reading::Record) -> Reading {
     let stamp = record.stamp;
     Reading {
@@ -294,8 +295,9 @@ async fn release(
     Json(chosen): Json<Chosen>,
 ) -> Result<Response, Trouble> {
     let ids = checked(chosen)?;
-    // In their order; they share a commit. What was handed in is settled whatever
-    // becomes of the others: it must not stay to be released again.
+    // All are handed in first, in their order, so that they share a commit. Each is settled
+    // whatever becomes of the others: one that was journaled must not stay in quarantine,
+    // or it could be released twice.
     let mut handed_in = Vec::new();
     for id in &ids {
         handed_in.push(desk.hand_in(id).await);
@@ -373,7 +375,7 @@ async fn verify(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Result<R
             return Ok(Json(report).into_response());
         }
     };
-    // Some frames at a time: commits come in between.
+    // Some frames at a time, so that commits can be made in between.
     loop {
         let (on, result) = desk
             .ask(move |store| {

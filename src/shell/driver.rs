@@ -1,9 +1,9 @@
 //! The loop: gather inputs, read the clock once, let the core decide, carry out
 //! what it asks for.
 //!
-//! One task owns the agent. Nothing here waits for anything but inputs: the
-//! store and the link have room for all that the core's own bounds allow, and a
-//! source that must wait is simply not read from.
+//! One task owns the agent. It waits for nothing but inputs: the channels to the store and
+//! the link have room for everything that the core's bounds allow, and a source that must
+//! wait is simply not read from.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,7 +36,8 @@ use crate::store::worker::Worker;
 /// A turn comes at least this often, for the watchdog and the status.
 const IDLE_TURN: Duration = Duration::from_secs(1);
 
-/// A deadline that has just passed is not worth less than the timer's grain.
+/// Shortest sleep of a turn: tokio's timer is no finer, so a deadline already past waits
+/// this long.
 const TIMER_GRAIN: Duration = Duration::from_millis(1);
 
 /// Between two published reports.
@@ -45,7 +46,7 @@ const REPORT_INTERVAL: Span = Span::from_millis(250);
 /// Between two signs of life asked of the store thread.
 const PING_INTERVAL: Span = Span::from_millis(900);
 
-/// The receiving ends of all that the driver hears.
+/// The receiving ends of the driver's inputs.
 #[derive(Debug)]
 pub struct Inbox {
     /// From all sources.
@@ -56,11 +57,11 @@ pub struct Inbox {
     pub link: mpsc::Receiver<(UplinkId, LinkEvent)>,
     /// What the machine says about its clocks.
     pub clock: mpsc::Receiver<ClockFacts>,
-    /// From whoever wants a report of this moment, or vouches for the clock.
+    /// Requests for a report of this moment, and operators' statements about the clock.
     pub requests: mpsc::Receiver<Request>,
-    /// What is handed in again out of the quarantine.
+    /// Inputs released from the quarantine.
     pub releases: mpsc::Receiver<Returned>,
-    /// Other sources from now on.
+    /// Changes of the configured sources.
     pub changes: mpsc::Receiver<Change>,
     /// Turns true once the sources have stopped.
     pub stop: watch::Receiver<bool>,
@@ -77,7 +78,7 @@ pub struct Outbox {
     pub telemetry: Telemetry,
     /// What the log said last.
     pub notices: Notices,
-    /// Those on site who are shown results.
+    /// The outputs on site.
     pub site: Site,
     /// What each source says of itself.
     pub health: HealthBoard,
@@ -98,9 +99,9 @@ pub struct Driver {
     outbox: Outbox,
     receipts: HashMap<ReceiptId, oneshot::Sender<Outcome>>,
     last_receipt: ReceiptId,
-    /// To be answered once this turn's inputs are handled.
+    /// Operators to be answered once this turn's inputs are handled.
     vouched: Vec<Answer>,
-    /// Other sources, not told to the agent yet; then to be answered.
+    /// A change of the sources that the agent has not got yet; answered when it has.
     change: Option<Change>,
     changed: Option<oneshot::Sender<Positions>>,
     inputs: Vec<Input>,
@@ -117,7 +118,7 @@ pub struct DriverEnd {
     pub store: Worker,
     /// To be stopped.
     pub site: Site,
-    /// Everything accepted is durable, and the broker has had its last word.
+    /// Whether everything accepted is durable and the broker has the last status.
     pub is_settled: bool,
     /// Readings accepted that are not durable.
     pub uncommitted: u64,
@@ -159,9 +160,8 @@ impl Driver {
         }
     }
 
-    /// Turns until the agent has settled after a stop, or the store is gone.
-    /// May be dropped at any point: what is durable is durable, and nothing
-    /// else has been promised.
+    /// Turns until the agent has settled after a stop, or the store is gone. May be dropped
+    /// at any point: only durable readings have been acknowledged.
     pub async fn run(mut self) -> DriverEnd {
         let mut is_store_there = self.turn();
         while is_store_there && !self.agent.is_settled() {
@@ -209,7 +209,7 @@ impl Driver {
         deadline.since(now).to_std().clamp(TIMER_GRAIN, IDLE_TURN)
     }
 
-    /// Takes what else is there, up to the bounds of a turn.
+    /// Takes further inputs that are there already, up to the bounds of a turn.
     fn gather(&mut self) {
         // Room is kept for the sources: a storm of PUBACKs must not keep new
         // readings out.
@@ -238,7 +238,7 @@ impl Driver {
             self.take_back(returned);
         }
         let is_drained = self.inbox.sources.is_empty() || !accepts;
-        // Behind all that those who leave have handed in.
+        // Only after everything that leaving sources have handed in.
         if let Some(Change { sources, positions }) = self.change.take_if(|_| is_drained) {
             self.inputs.push(Input::Sources(sources));
             self.changed = Some(positions);
@@ -287,7 +287,7 @@ impl Driver {
         for effect in effects.drain(..) {
             is_store_there &= self.carry_out(effect, &now);
         }
-        // Its memory is used again.
+        // The vector is kept to reuse its allocation.
         self.effects = effects;
         self.outbox.telemetry.sweep(now.mono);
         if now.mono.since(self.pinged) >= PING_INTERVAL {
@@ -308,7 +308,7 @@ impl Driver {
         is_store_there
     }
 
-    /// False when the store thread is gone.
+    /// Carries out one effect. False when the store thread is gone.
     fn carry_out(&mut self, effect: Effect, now: &Now) -> bool {
         match effect {
             Effect::Commit(commit) => return self.outbox.store.commit(commit).is_ok(),

@@ -1,8 +1,8 @@
 //! `POST /api/v1/readings`: the HTTP side of sources of type `http`.
 //!
-//! Answers 200 once all of a body is durable. 400 names the lines that were
-//! refused; the others are taken all the same. Where a body is taken in part
-//! (429, 503), the answer says how far: it may be posted again from there.
+//! Answers 200 once the whole body is durable. 400 names the lines that were refused; the
+//! others are taken all the same. If only a part of a body was taken (429, 503), the answer
+//! says how far: it may be posted again from there.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,7 +25,7 @@ use crate::source::push::{End, NoSlot, Push, Taken};
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// Seconds after which a full agent may be asked again.
 const RETRY_AFTER_S: &str = "5";
-/// What bodies of lines call themselves; nothing is as good.
+/// Content types of bodies of lines. A request without one is taken too.
 const CONTENT_TYPES: [&str; 8] = [
     "text/plain",
     "application/json",
@@ -34,7 +34,7 @@ const CONTENT_TYPES: [&str; 8] = [
     "application/x-ndjson",
     "application/ndjson",
     "application/octet-stream",
-    // What curl says of `--data-binary` unless told otherwise.
+    // The one that curl sends with `--data-binary` by default.
     "application/x-www-form-urlencoded",
 ];
 
@@ -45,7 +45,7 @@ pub struct Doors(Arc<RwLock<Option<Pushes>>>);
 type Pushes = BTreeMap<String, Arc<Push>>;
 
 impl Doors {
-    /// These are all there are from now on.
+    /// Replaces all sources.
     pub fn open(&self, sources: impl IntoIterator<Item = (String, Arc<Push>)>) {
         let all = sources.into_iter().collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(all);
@@ -85,7 +85,7 @@ pub fn router(doors: Doors) -> Router {
     Router::new().route("/api/v1/readings", post(readings)).with_state(doors)
 }
 
-/// Why nothing of a request is taken: the status, and for people what is wrong.
+/// Why nothing of a request is taken: the status, and what is wrong, for people.
 #[derive(Debug)]
 pub struct Refused(pub StatusCode, pub String);
 
@@ -213,7 +213,7 @@ async fn whole(body: Body, headers: &HeaderMap, bytes_max: usize) -> Result<Vec<
         Refused(StatusCode::PAYLOAD_TOO_LARGE, what)
     };
     let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    // What is too long by its own word is not read at all.
+    // A body whose stated length is too great is not read at all.
     if said.and_then(|text| text.parse::<u64>().ok()).is_some_and(|said| said > bytes_max as u64) {
         return Err(too_long());
     }

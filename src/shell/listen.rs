@@ -1,7 +1,7 @@
-//! Where the HTTP API answers: the configured address and the control socket,
-//! which alone takes what changes something.
-//! Neither is worth stopping the agent for: what cannot be had is said, and the
-//! agent does its work.
+//! The listeners of the HTTP API: the configured address and the control socket. Requests
+//! that change something are only taken at the control socket.
+//!
+//! A listener that cannot be started is logged and does not keep the agent from its work.
 
 use std::fs::Permissions;
 use std::io;
@@ -26,7 +26,7 @@ use crate::http::visitor;
 /// The name of the control socket in the data directory.
 pub const SOCKET_NAME: &str = "control.sock";
 
-/// Of a body that is no lines of readings: what is vouched, what is released.
+/// Longest body, in bytes, except of readings: statements on the clock, releases.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The running listeners.
@@ -38,19 +38,20 @@ pub struct Listening {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// What is asked for over HTTP.
+/// The routes of the API.
 #[derive(Clone)]
 pub struct Routes {
-    /// What the driver answers.
+    /// Answered by the driver.
     pub api: Api,
-    /// What the store answers.
+    /// Answered by the store.
     pub desk: Desk,
-    /// What takes readings.
+    /// Those that take readings.
     pub doors: Doors,
 }
 
-/// Starts what can be started. Only requests that bear the `token` are answered
-/// at the address; the control socket is the owner's and needs none.
+/// Starts the listeners that can be started. At the address only requests with the `token`
+/// are answered; the control socket belongs to the owner of the data directory and needs
+/// none.
 pub async fn start(
     address: Option<SocketAddr>,
     token: Option<Token>,
@@ -114,9 +115,9 @@ impl Listening {
     }
 }
 
-/// The lock on the data directory is ours, so that a socket found here belongs
-/// to nobody any more. Bound under another name first: it must not be open to
-/// others for even a moment.
+/// Binds the control socket. This process holds the lock on the data directory, so a
+/// socket that is there already is not in use. It is bound under another name first and
+/// renamed once its mode is set: it must not be open to others for even a moment.
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     let fresh = path.with_extension("new");
     match std::fs::remove_file(&fresh) {

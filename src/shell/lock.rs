@@ -27,7 +27,7 @@ pub enum LockError {
     Held {
         /// The lock file.
         path: PathBuf,
-        /// What the holder wrote: its process id and start.
+        /// What the holder wrote into it: its process id and start.
         holder: String,
     },
     /// The file cannot be created, locked or written.
@@ -90,7 +90,7 @@ pub fn held_by(data_dir: &Path) -> io::Result<Option<String>> {
 
 /// The locked file; `None` when another has it.
 fn claim(path: &Path) -> io::Result<Option<File>> {
-    // Not truncated before it is ours: the content names the holder.
+    // Not truncated before the lock is taken: the content names the holder.
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),

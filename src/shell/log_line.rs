@@ -1,6 +1,5 @@
-//! One line of the log as data: its words and its facts, in the order in which they
-//! were given. What writes the log and what shows its newest lines in the status
-//! read the same line.
+//! One line of the log as data: its text and its facts, in the order in which they were
+//! given. The log and the newest lines in the status are both made from it.
 
 use std::fmt::{self, Write as _};
 
@@ -8,9 +7,9 @@ use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// The lines of ours; a library's are for those who look for its faults.
+/// Targets that begin with this are of this program, not of a library.
 const OURS: &str = env!("CARGO_PKG_NAME");
-/// A text is cut after so many characters: a reason may quote what somebody sent.
+/// Characters kept of a text, which may quote input of any length.
 const CHARS_MAX: usize = 4_096;
 
 /// What an event says.
@@ -37,8 +36,8 @@ impl LogLine {
         line
     }
 
-    /// A record of the crate `log` comes as an event of that name, with where it
-    /// really is from among its facts.
+    /// A record of the crate `log` comes as an event with the target `log`; its own target
+    /// is among the facts and is put in place.
     fn unwrap_record(&mut self) {
         if self.target != "log" {
             return;
@@ -67,7 +66,7 @@ impl LogLine {
         }
     }
 
-    /// As syslog(3) numbers how grave it is: 3 is an error, 7 is for developers.
+    /// The priority of syslog(3): 3 is an error, 7 is for developers.
     pub fn priority(&self) -> u8 {
         match self.level {
             Level::ERROR => 3,
@@ -79,7 +78,7 @@ impl LogLine {
 
     /// For people, on one line whatever a reason quotes:
     /// `the uplink is down: uplink=main reason="connection refused" backlog=12`.
-    /// Where a developer or a library speaks, who it is comes first.
+    /// Lines for developers and of libraries begin with their target.
     pub fn to_text(&self) -> String {
         let facts = self.facts.iter().map(|(name, value)| (name.as_str(), value));
         let text = in_words(&self.text, facts);
@@ -127,7 +126,7 @@ pub(crate) fn in_words<'a>(
 ) -> String {
     let mut out = String::new();
     for char in text.chars() {
-        // A line feed that somebody sent must not look like a line of ours.
+        // A line feed in quoted input must not look like the start of a line of the log.
         if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
     }
     for (at, (name, value)) in facts.enumerate() {

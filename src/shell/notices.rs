@@ -1,9 +1,9 @@
 //! The newest lines of the log, for those who look at the status and not at the
 //! log: a bounded ring behind the lines that are written.
 //!
-//! It hangs on `tracing` and not on the core's notices, so that what sources,
-//! listeners and the wiring say is there too, and nothing that the configured
-//! filter keeps out of the log.
+//! It takes lines from `tracing` and not the core's notices, so that it has those of
+//! sources, listeners and the wiring too, and none that the configured filter keeps out of
+//! the log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,9 +15,9 @@ use super::log_line::LogLine;
 use crate::host::kernel_clock;
 use crate::http::notices::Notice;
 
-/// So many are remembered.
+/// Lines that are remembered.
 pub const NOTICES_MAX: usize = 32;
-/// A text is cut after so many characters: a reason may quote what somebody sent.
+/// Characters kept of a text, which may quote input of any length.
 const TEXT_CHARS_MAX: usize = 300;
 
 /// The ring. Cheap to clone: all clones are one.
@@ -27,13 +27,13 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// What was said last, oldest first: at most [`NOTICES_MAX`].
+    /// The newest lines, oldest first, up to [`NOTICES_MAX`].
     pub fn newest(&self) -> Arc<[Notice]> {
         Arc::clone(&self.newest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lines are rare, looks are not: so each line makes the list anew, and a look
-    /// only shares it.
+    /// Lines are rare and reports are not: so each line makes a new list, and a report only
+    /// shares it.
     fn push(&self, notice: Notice) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = newest.len().saturating_sub(NOTICES_MAX - 1);

@@ -13,7 +13,7 @@ use crate::store::quarantine::{Content, Filter, Refusals, Refused};
 use crate::store::set_aside::{self, SetAside};
 use crate::wire::json;
 
-/// Of a content, a list shows so many characters.
+/// Characters of a content that a list shows.
 const HEAD_CHARS: usize = 80;
 
 /// Before the name of a segment that was set aside.
@@ -72,7 +72,7 @@ pub struct Segment {
     pub path: String,
 }
 
-/// One refused input with what is kept of it.
+/// One refused input with its kept content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Whole {
     /// What a list says of it.
@@ -100,7 +100,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// One that ended so.
+    /// An outcome in a word and a sentence.
     pub fn new(id: &str, outcome: &str, readings: u64, detail: impl Into<String>) -> Self {
         Self { id: id.to_owned(), outcome: outcome.to_owned(), readings, detail: detail.into() }
     }
@@ -187,8 +187,8 @@ pub fn discard(refusals: &mut Refusals, data_dir: &Path, id: &str) -> Result<Don
     })
 }
 
-/// A segment is not handed in again as a whole: some of its readings have been
-/// delivered, and nobody knows any more which.
+/// The answer for a segment: it cannot be released as a whole, because some of its readings
+/// have been delivered and it is not known which.
 pub fn unreleasable(id: &str, data_dir: &Path) -> Option<Done> {
     let name = id.strip_prefix(SEGMENT)?;
     let path = data_dir.join("quarantine").join(name);
@@ -200,12 +200,12 @@ pub fn unreleasable(id: &str, data_dir: &Path) -> Option<Done> {
     Some(Done::new(id, "impossible", 0, why))
 }
 
-/// There is none of that number.
+/// The answer where no input has that number.
 pub fn absent(id: &str) -> Done {
     Done::new(id, "absent", 0, "there is nothing of that number in quarantine")
 }
 
-/// It is no number at all.
+/// The answer where the id is no number.
 pub fn no_id(id: &str) -> Done {
     Done::new(id, "absent", 0, "this is no id: use a number, or segment:NAME, as `list` has them")
 }

@@ -28,7 +28,8 @@ use crate::config::{Address, Config, Credentials, Problems, Source, SourceKind};
 use crate::host::systemd;
 use crate::source::{self, Bound, SourceError};
 
-/// For a source to hand over what it holds: a commit, or a broker that says goodbye.
+/// Longest wait for a source to hand over what it holds: for a commit, or a broker's
+/// answer.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// Sets the filter of the log.
@@ -38,7 +39,7 @@ pub type LogSwitch = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 pub struct Origin {
     /// The file.
     pub file: PathBuf,
-    /// What it may name of systemd's.
+    /// The systemd credentials that it may name.
     pub credentials: Credentials,
     /// Sets `gateway.log`.
     pub log: LogSwitch,
@@ -135,7 +136,7 @@ impl Running {
         let plan = Plan::between(&self.config.sources, &next.sources);
         let told = self.apply(&plan, &next, &origin.file).await?;
         if next.gateway.log != self.config.gateway.log {
-            // Checked with the file.
+            // The filter was checked with the file.
             (origin.log)(&next.gateway.log)?;
         }
         self.config = next;
@@ -179,7 +180,8 @@ impl Running {
         leaving.filter_map(address).any(|held| held == wanted)
     }
 
-    /// As before: what was stopped in vain.
+    /// Starts the sources again, as they were before, that were stopped for a change that
+    /// failed.
     async fn start_again(&mut self, plan: &Plan) -> Result<(), String> {
         let old = self.config.clone();
         let positions = self.tell_core(&old).await?;
@@ -193,7 +195,7 @@ impl Running {
         Ok(())
     }
 
-    /// Where the sources are from there on.
+    /// Gives the core the new sources; returns the positions from which they go on.
     async fn tell_core(&self, config: &Config) -> Result<Positions, String> {
         let sources = config.agent_settings().sources;
         let (positions, told) = oneshot::channel();
@@ -211,7 +213,7 @@ impl Running {
 }
 
 async fn load(file: PathBuf, credentials: Credentials) -> Result<Config, String> {
-    // It may lie on a disk that is slow.
+    // The file may be on a slow disk.
     let loaded = tokio::task::spawn_blocking(move || Config::load(&file, &credentials)).await;
     match loaded {
         Ok(loaded) => loaded.map_err(|problems| one_line(&problems)),

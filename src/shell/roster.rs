@@ -16,15 +16,15 @@ use crate::host::HostClock;
 use crate::source::health::HealthBoard;
 use crate::source::{self, Bound, SourceHandle, SourceMessage};
 
-/// Where sources are that go on from there.
+/// The positions of sources that go on from them.
 pub type Positions = BTreeMap<SourceId, Arc<[u8]>>;
 
-/// The configured sources are others: for the driver.
+/// A change of the configured sources, for the driver.
 #[derive(Debug)]
 pub struct Change {
     /// All of them, from now on.
     pub sources: BTreeMap<SourceId, SourceSettings>,
-    /// Answered when that is so.
+    /// Answered when the agent has them.
     pub positions: oneshot::Sender<Positions>,
 }
 
@@ -46,7 +46,7 @@ struct Member {
 }
 
 impl Roster {
-    /// Nobody yet.
+    /// A roster without running sources.
     pub(super) fn new(
         messages: mpsc::Sender<SourceMessage>,
         clock: Arc<HostClock>,
@@ -56,7 +56,7 @@ impl Roster {
         Self { members: BTreeMap::new(), messages, clock, doors, health }
     }
 
-    /// Starts a source with what was bound for it, where it goes on by `positions`.
+    /// Starts a source with the listener that was bound for it, from its position.
     pub(super) fn start(&mut self, source: &Source, bound: Bound, positions: &Positions) {
         let clock = Arc::clone(&self.clock);
         let arrivals: source::ArrivalClock = Arc::new(move || clock.arrival());
@@ -69,7 +69,7 @@ impl Roster {
         self.members.insert(source.name.clone(), member);
     }
 
-    /// Bodies are taken by those that run now.
+    /// Routes posted bodies to the sources that run now.
     pub(super) fn open_doors(&self) {
         let pushes = self.members.iter().filter_map(|(name, member)| {
             Some((name.clone(), Arc::clone(member.handle.push.as_ref()?)))
@@ -96,7 +96,7 @@ impl Roster {
                 member.ended(name).await;
             }
         };
-        // Those it did not come to have had the same time.
+        // All have had the same time: those still running are left behind.
         let is_late = timeout(within, all).await.is_err();
         for (name, member) in self.members.iter_mut().filter(leaving()).filter(|_| is_late) {
             if !member.has_ended && !member.handle.join.is_finished() {

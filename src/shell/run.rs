@@ -2,9 +2,9 @@
 //! stops it in phases.
 //!
 //! A stop: sources stop and hand over what they hold; the core commits it and
-//! waits for PUBACKs; the broker gets a last word; the store is closed. Each
-//! phase has a deadline. A crash at any point costs nothing but repeats, so a
-//! phase that is late is left behind.
+//! waits for PUBACKs; the broker gets a last status; the store is closed. Each phase has
+//! a deadline. A crash at any point costs nothing but repeats, so a phase that takes too
+//! long is cut off.
 
 use std::fmt;
 use std::io;
@@ -52,15 +52,15 @@ use crate::store::{self, OpenError};
 
 /// Samples of the clock that wait for the driver; one would do.
 const CLOCK_QUEUE: usize = 4;
-/// For the sources to hand over what they hold.
+/// Longest wait at a stop for the sources to hand over what they hold.
 const SOURCES_WITHIN: Duration = Duration::from_secs(2);
-/// For the last commit, the PUBACKs and the last word.
+/// Longest wait at a stop for the last commit, its PUBACKs and the last status message.
 const SETTLE_WITHIN: Duration = Duration::from_secs(3);
-/// For the goodbye to the broker.
+/// Longest wait at a stop for the disconnect from the broker.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(1_500);
-/// For the driver to say how it is, where somebody is in a hurry.
+/// Longest wait for a new report of the driver, before its last one is used.
 const FRESH_WITHIN: Duration = Duration::from_millis(500);
-/// For closing the store.
+/// Longest wait at a stop for the store to close.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// Why the agent did not start; for people.
@@ -113,11 +113,11 @@ impl std::error::Error for StartupError {}
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// Everything accepted is on disk.
+    /// Whether everything accepted is on disk.
     pub is_durable: bool,
     /// Readings that wait for the next start.
     pub backlog: u64,
-    /// What the store thread did to end the run.
+    /// The failure of the store that ended the run, if one did.
     pub failure: Option<StoreFailure>,
 }
 
@@ -126,7 +126,7 @@ pub struct RunEnd {
 pub enum StoreFailure {
     /// Its thread ended by itself: a bug, reported by the panic hook.
     Gone,
-    /// Its thread has not answered for so long: the disk hangs. Only a new process
+    /// Its thread has not answered for this long: the disk hangs. Only a new process
     /// can open the journal again.
     Hangs(Duration),
 }
@@ -210,8 +210,8 @@ pub async fn run(
     }
 }
 
-/// How the agent is now: the newest report may be a second old, and would call
-/// readings lost that are durable meanwhile. A driver that has ended has left its last.
+/// A report of this moment: the newest published one may be a second old and not count
+/// readings that have become durable since. If the driver has ended, its last report.
 async fn fresh(
     requests: &mpsc::Sender<api::Request>,
     reports: &watch::Receiver<Arc<Report>>,
@@ -235,7 +235,7 @@ fn broken(end: Option<DriverEnd>) -> RunEnd {
     RunEnd { is_durable: uncommitted == 0, backlog, failure: Some(StoreFailure::Gone) }
 }
 
-/// By a report.
+/// The end of a run that is not waited for, as a report shows it.
 fn hurried(report: &Report) -> RunEnd {
     let journal = &report.journal;
     let is_durable = journal.uncommitted == 0;
@@ -254,7 +254,7 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let lock = claim(&config, &clock)?;
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let (store, recovered) = open_store(&config, store_events).await?;
-    // Before anything runs that would have to be stopped again.
+    // Before anything is started that would have to be stopped again.
     let bound = match bind_sources(&config) {
         Ok(bound) => bound,
         Err(error) => {
@@ -272,7 +272,8 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let boot_facts = wiring::boot_facts();
     let mut agent =
         Agent::new(config.agent_settings(), recovered, boot_facts, nonce, &now, &mut effects);
-    // Before any reading: else the first ones would wait for a clock that is right.
+    // Before any reading: else the first ones would be stamped as unsynchronized although
+    // the clock is right.
     let facts = Input::Clock(sampler::first(&sampling));
     agent.handle(&now, facts, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
@@ -305,7 +306,7 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
         stop: driver_stop_seen,
     };
     let results = Results::new(&config.gateway.id);
-    let desk = wiring::desk(&config, store.desk(), releases, &clock);
+    let desk = wiring::desk(&config, store.questions(), releases, &clock);
     let parsers = desk.sources.clone();
     let health = HealthBoard::default();
     let board = ConfigBoard::default();
@@ -392,7 +393,7 @@ async fn open_store(
 }
 
 impl Running {
-    /// Nothing can be waited for: what is durable is durable.
+    /// The end of a run whose store hangs: nothing more can be made durable.
     fn hung(&self) -> RunEnd {
         let failure = Some(StoreFailure::Hangs(self.stuck_after));
         RunEnd { failure, ..hurried(&self.reports.borrow()) }

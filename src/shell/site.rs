@@ -1,4 +1,5 @@
-//! On site: what is durable goes to whoever looks, without the uplink.
+//! On site: durable results and readings go to local outputs and HTTP clients, without the
+//! uplink.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::http::stream::Results;
 use crate::mqtt::Broker;
 use crate::output::{self, Content, Item, OutputHandle, OutputKind, OutputSettings, SocketAddress};
 
-/// Everybody on site who is shown results.
+/// All local receivers of results.
 #[derive(Debug)]
 pub struct Site {
     gateway: Arc<str>,
@@ -25,8 +26,9 @@ impl Site {
         Self { gateway, results, outputs }
     }
 
-    /// Only those who look over HTTP.
-    pub fn quiet(gateway: &str, results: Results) -> Self {
+    /// A site without outputs: results are seen over HTTP alone.
+    #[cfg(test)]
+    pub(super) fn quiet(gateway: &str, results: Results) -> Self {
         Self { gateway: gateway.into(), results, outputs: Vec::new() }
     }
 

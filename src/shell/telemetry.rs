@@ -28,10 +28,10 @@ pub struct Telemetry {
     /// The names of the uplinks.
     uplinks: Vec<String>,
     throttle: Throttle,
-    /// How long uplinks have waited for the PUBACK that made them give up, until it is
-    /// said with the end of the connection.
+    /// For uplinks that gave up a connection for want of a PUBACK: how long they waited. It
+    /// is logged with the end of the connection.
     overdue: BTreeMap<UplinkId, Span>,
-    /// The sources that do not have all they read.
+    /// The sources that cannot read something that they should.
     troubled: BTreeMap<SourceId, sources::Trouble>,
     swept: MonoTime,
 }
@@ -44,8 +44,8 @@ impl Telemetry {
         Self { metrics, uplinks, throttle, overdue, troubled, swept }
     }
 
-    /// Says what was counted and not said for a minute. Cheap: looks at most
-    /// once a second.
+    /// Logs what was counted for a minute and not logged. Cheap: looks no more than once a
+    /// second.
     pub fn sweep(&mut self, now: MonoTime) {
         if now.since(self.swept) < Span::from_secs(1) {
             return;
@@ -86,7 +86,7 @@ impl Telemetry {
             }
             Notice::Filling { used_bytes, capacity_bytes, backlog } => {
                 let percent = used_bytes.saturating_mul(100) / capacity_bytes.max(1);
-                // A buffer that evicts fills and empties all the time.
+                // While a buffer evicts, it fills and empties all the time.
                 if let Some(unsaid) = self.throttle.admit("the buffer runs full", now) {
                     warn!(
                         percent,

@@ -1,9 +1,8 @@
 //! Says a repeated cause once, and then counts it.
 //!
-//! A broker that refuses every two seconds for a weekend must not write a
-//! hundred thousand log lines to an SD card, and the one new cause among them
-//! must not drown: the first of a cause is said at once, then one line a minute
-//! with how many were not said.
+//! A broker that refuses every two seconds for a weekend must not write a hundred thousand
+//! log lines to an SD card, and the one new cause among them must be seen: the first line
+//! of a cause is written at once, then one a minute with the number of those left out.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +33,8 @@ impl Throttle {
         self.admit_many(cause, 1, now)
     }
 
-    /// The same for a line that tells of `many` at once: `Some` with how many earlier
-    /// lines would have told of.
+    /// The same for a line about `many` things at once: `Some` with the number of things in
+    /// earlier lines that were not written.
     pub fn admit_many(&mut self, cause: &str, many: u64, now: MonoTime) -> Option<u64> {
         if let Some(known) = self.causes.get_mut(cause) {
             if now.since(known.said) < INTERVAL {
@@ -52,9 +51,9 @@ impl Throttle {
         Some(0)
     }
 
-    /// Causes that were counted and not said for a whole interval, with their
-    /// counts: what would otherwise stay unsaid when a cause ends. Causes that
-    /// rested are forgotten.
+    /// Causes with lines left out for a whole interval, and their numbers: else the last
+    /// ones of a cause that has ended would never be logged. Causes without lines left out
+    /// are forgotten.
     pub fn overdue(&mut self, now: MonoTime) -> Vec<(String, u64)> {
         let mut due = Vec::new();
         self.causes.retain(|cause, known| {

@@ -1,7 +1,7 @@
-//! Two dogs. One feeds systemd's watchdog, and only with the truth: the driver has
-//! turned and the store thread has answered since the last time. The other watches
-//! the store thread alone, whether systemd asks or not: sled, or the kernel, may
-//! hang for good on a dying disk, and nothing but a new process helps then.
+//! Two watchdogs. One feeds systemd's watchdog, but only if the driver has turned and the
+//! store thread has answered since the last time. The other watches the store thread
+//! alone, whether systemd asks or not: sled, or the kernel, may hang for good on a dying
+//! disk, and then only a new process helps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ pub(super) async fn run(watched: Watched) {
     }
 }
 
-/// Looks so often while an answer is overdue.
+/// Looks within the time that an answer may take.
 const LOOKS: u32 = 5;
 
 /// Ends when the store thread has not answered for `limit` although it was asked:

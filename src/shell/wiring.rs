@@ -31,7 +31,7 @@ pub(super) fn http_address(config: &Config) -> Option<SocketAddr> {
     config.http.listen
 }
 
-/// What requests must bear.
+/// The token that requests must have.
 pub(super) fn token(config: &Config) -> Result<Option<Token>, StartupError> {
     let read = config.http.token_file.as_deref().map(Token::read).transpose();
     read.map_err(|wrong| StartupError::Config(format!("http.token_file: {wrong}")))
@@ -60,14 +60,14 @@ pub(super) fn about(config: &Config, recovered: &Recovered, clock: &HostClock) -
 /// Readings that were accepted before, results of windows excepted.
 fn accepted(recovered: &Recovered) -> u64 {
     let sources = recovered.meta.iter().flat_map(|meta| &meta.sources);
-    let readings = sources.filter(|(source, _)| !source.as_str().starts_with("window:"));
+    let readings = sources.filter(|(source, _)| !source.is_window());
     readings.map(|(_, books)| books.accepted).sum()
 }
 
-/// What answers beside the driver.
+/// The routes that are answered beside the driver.
 pub(super) fn desk(
     config: &Config,
-    store: store::worker::Desk,
+    store: store::worker::Questions,
     releases: mpsc::Sender<Returned>,
     clock: &Arc<HostClock>,
 ) -> Desk {
@@ -84,7 +84,7 @@ pub(super) fn desk(
     }
 }
 
-/// What the sources say of themselves, as the status has it.
+/// The health of the sources, as the status has it.
 pub(super) fn health(
     views: Vec<(SourceId, HealthView)>,
     now: Uptime,

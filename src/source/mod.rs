@@ -197,7 +197,8 @@ fn watched(
     })
 }
 
-/// As [`spawn`], for a source of type `stdin` that reads from somewhere else.
+/// As [`spawn`], for a source of type `stdin` that reads from `reader` instead. Only
+/// tests use it: a process has one standard input, and that is not theirs.
 pub fn spawn_reader(
     source: &Source,
     reader: impl tokio::io::AsyncRead + Unpin + Send + 'static,

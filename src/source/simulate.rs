@@ -172,8 +172,8 @@ impl Random {
     }
 }
 
-/// Whether the PLC is silent, so long after its start. An outage ends a period:
-/// a fresh start speaks first.
+/// Whether the PLC is silent when `elapsed` has passed since its start. An outage is at
+/// the end of each period, so a fresh start speaks first.
 fn is_silent(plc: &Simulate, elapsed: Duration) -> bool {
     if plc.outage_for.is_zero() || plc.outage_every.is_zero() {
         return false;

@@ -1,9 +1,9 @@
-//! Damage inside a segment that opens: which readings and results are lost with a
-//! stretch.
+//! Damage inside a segment that can be opened: which readings and results are lost with a
+//! damaged stretch.
 //!
-//! One pass over the segment. Sequence numbers have no holes, so whatever lies
-//! between what is known before a stretch (the head, the last readable entry)
-//! and after it (the next readable one, the seal) was in it.
+//! It takes one pass over the segment. Sequence numbers have no holes, so the numbers
+//! between those known before a stretch (from the head or the last readable entry) and
+//! those after it (from the next readable entry or the seal) were in it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::core::id::{Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, Numbered};
 use crate::core::seam::{Damage, Meta, Missing};
 
-/// What is known of a segment without its frames.
+/// What is known of a segment without reading its frames.
 pub(super) struct Outline<'a> {
     pub(super) first: Offset,
     pub(super) next: Offset,
@@ -34,7 +34,7 @@ pub(super) struct Audit {
 #[derive(Debug)]
 pub(super) struct Pass {
     audit: Audit,
-    /// End of what was read without a hole.
+    /// End of the entries read so far without a hole.
     at: Offset,
     reason: Option<&'static str>,
     /// Per source: the last number seen, and how many stretches lay before it.
@@ -55,13 +55,13 @@ pub(super) fn audit(segment: &mut Segment, outline: &Outline<'_>) -> Result<Audi
 }
 
 impl Pass {
-    /// At the first offset of a segment.
+    /// A pass at the first offset of a segment.
     pub(super) fn new(first: Offset, head: &Meta, contents: &Contents) -> Self {
         let seen = contents.keys().map(|key| (key.clone(), (tail_in(head, &key.0, key.1), 0)));
         Self { audit: Audit::default(), at: first, reason: None, seen: seen.collect() }
     }
 
-    /// The next piece; false when it lies beyond the segment's end.
+    /// Takes the next piece; false when it lies beyond the segment's end.
     pub(super) fn take(&mut self, piece: Piece, end: Offset) -> bool {
         match piece {
             Piece::Bad { at, .. } if at >= end => return false,
@@ -72,7 +72,7 @@ impl Pass {
         true
     }
 
-    /// There are no more.
+    /// Ends the pass: there are no more pieces.
     pub(super) fn finish(&mut self, end: Offset, contents: &Contents) {
         self.hole_up_to(end);
         for (key, range) in contents {
@@ -101,7 +101,7 @@ impl Pass {
     }
 
     fn numbered(&mut self, one: &Numbered<'_>) {
-        // Nearly every one follows the one before it.
+        // Nearly every number follows the one before it.
         let key = (one.source.clone(), one.epoch);
         let stretches = self.audit.damages.len();
         match self.seen.get_mut(&key) {
@@ -128,9 +128,9 @@ impl Pass {
         self.at = end;
     }
 
-    /// Numbers after the last seen and before `next` lie in the first stretch
-    /// since then. Without a stretch nothing is missing: the segment began
-    /// with a numbering of its own.
+    /// Numbers after the last one seen and before `next` were in the first damaged stretch
+    /// since then. Without such a stretch nothing is missing: the numbering of the source
+    /// began in this segment.
     fn missing_up_to(&mut self, key: (SourceId, Epoch), next: Seq) {
         let (last, stretch) = self.seen.get(&key).copied().unwrap_or((Seq(0), 0));
         if last.next() >= next {

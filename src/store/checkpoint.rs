@@ -27,7 +27,7 @@ const fn file_name(of: Checkpointed) -> &'static str {
 pub enum CheckpointError {
     /// The file cannot be read.
     Io(PathBuf, io::Error),
-    /// Its bytes are not what was written, and how that shows.
+    /// Its bytes are not those that were written; why that is known.
     Damaged(PathBuf, &'static str),
 }
 
@@ -76,8 +76,8 @@ pub fn write(data_dir: &Path, of: Checkpointed, bytes: &[u8]) -> io::Result<()> 
 /// The checkpoint last written; `None` when there is none.
 ///
 /// # Errors
-/// One is there that cannot be used. That is worth a line in the log, and then
-/// as good as none.
+/// There is one that cannot be used. It should be logged, and then the start goes on
+/// without it.
 pub fn read(data_dir: &Path, of: Checkpointed) -> Result<Option<Vec<u8>>, CheckpointError> {
     let path = path_in(data_dir, of);
     let packed = match std::fs::read(&path) {

@@ -1,6 +1,5 @@
-//! The stored form of [`ClockLedger`]: what outlives a boot about its clock. With
-//! the core's own bounds (64 boots, 64 seals, 256 stretches sent) it stays below
-//! some 300 KiB; usually it is a few hundred bytes.
+//! The stored form of [`ClockLedger`]. With the core's bounds (64 boots, 64 seals, 256
+//! stretches sent) it stays below some 300 KiB; usually it is a few hundred bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +40,7 @@ type StoredAnchor = (u64, i64, u64);
 /// First uptime, last uptime, how many.
 type StoredSuspends = (u64, u64, u32);
 
-/// A seal of the core; seals of segments are another thing.
+/// A seal of the core, about times; not to be confused with the seal of a segment.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredTiming {
     first: u64,
@@ -103,7 +102,7 @@ impl StoredLedger {
     }
 }
 
-/// A word that this version does not know says nothing.
+/// The clock source of a code; unknown for one that this version does not know.
 fn source_of(code: u8) -> ClockSource {
     codes::clock_of(code).unwrap_or_default()
 }

@@ -1,18 +1,18 @@
 //! Columns of a frame: numbers as varints, equal neighbours as runs, decimal
 //! fractions as integers.
 //!
-//! Plant data repeats itself: polls come at a beat, values have few decimals,
-//! facts about the clock stay the same for hours. Each column picks the
-//! cheaper of its forms by what it sees, and says which in its first byte.
+//! Plant data repeats itself: polls are regular, values have few decimals, facts about the
+//! clock stay the same for hours. Each column uses whichever of its forms is shorter for
+//! its numbers; the first byte says which.
 
 use std::sync::Arc;
 
 const PLAIN: u8 = 0;
 const RUNS: u8 = 1;
-/// In place of a count of decimals: 8 bytes for each number.
+/// Stands in place of a count of decimals where each number takes 8 bytes.
 const BITS: u8 = 255;
 const POWERS: [f64; 7] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0];
-/// Scaled numbers stay well below 2^53, where `f64` still has every integer.
+/// Bound on scaled numbers: well below 2^53, up to where `f64` has every integer.
 const SCALED_MAX: f64 = 1_125_899_906_842_624.0;
 
 pub(super) const fn zigzag(value: i64) -> u64 {
@@ -123,8 +123,8 @@ fn scaled(value: f64, decimals: u8) -> Option<i64> {
     ((integer as f64 / power).to_bits() == value.to_bits()).then_some(integer)
 }
 
-/// Reads what the functions above wrote. `None` whenever the bytes cannot be
-/// theirs; never panics.
+/// Reads what the functions above wrote. Gives `None` for bytes that they cannot have
+/// written; never panics.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
 }

@@ -14,14 +14,14 @@ use super::slack::{self, Room};
 use super::{
     Active, COMMIT_BYTES, FREE_BYTES_MIN, FREE_BYTES_PLENTY, SLACK_BYTES_MAX, Store, segment_bytes,
 };
-use crate::core::id::{Offset, SegmentId};
+use crate::core::id::SegmentId;
 use crate::core::limits::BATCH_OPERATIONS_MAX;
 use crate::core::reading::Entry;
 use crate::core::seam::{ClockLedger, Commit, DiskFacts, SegmentInfo};
 use crate::core::values::totals::SavedTotals;
 
-/// Bytes of frames after which the contents are stored again: what a start has
-/// to read at most.
+/// Bytes of frames after which the table of contents is stored again: a start has to
+/// read no more frames than that.
 const CONTENTS_EVERY_BYTES: usize = 1024 * 1024;
 
 /// Collects operations into batches that sled can take.
@@ -57,7 +57,7 @@ impl Active {
         Arc::ptr_eq(&self.totals, totals) || self.totals == *totals
     }
 
-    /// The same for the saved totals.
+    /// The saved totals in stored form; empty when the segment has them already.
     fn changed_totals(&self, totals: &Arc<SavedTotals>) -> Result<Vec<u8>, StoreError> {
         match self.has_totals(totals) {
             true => Ok(Vec::new()),
@@ -67,9 +67,9 @@ impl Active {
 }
 
 impl Store {
-    /// Makes entries, refusals and meta durable, in this order of haste: when it
-    /// returns, a power cut takes nothing of it back. After an error nothing of
-    /// it counts, and the same commit can be tried again.
+    /// Makes entries, refusals and meta durable: when it returns, a power cut takes nothing
+    /// of it back. After an error nothing of it counts, and the same commit can be tried
+    /// again.
     ///
     /// # Panics
     /// When entries do not begin at the next free offset: a mistake of the caller.
@@ -105,9 +105,9 @@ impl Store {
         Ok((self.segments.clone(), self.disk()))
     }
 
-    /// Makes room for a commit in the active segment, and for those that must come
-    /// through when the disk has nothing. While it has plenty only for the latter:
-    /// nobody takes that much during one commit.
+    /// Reserves disk blocks for this commit, and `slack_bytes` more for commits that must
+    /// succeed on a full disk. With plenty free it reserves only the latter: nothing else
+    /// takes that much during one commit.
     fn has_room(&self, commit: &Commit, free_bytes: u64) -> bool {
         let Some(active) = &self.active else { return false };
         let (log, slack_bytes) = (active.segment.log(), self.slack_bytes());
@@ -135,7 +135,7 @@ impl Store {
         (self.options.segment_bytes / 4).min(SLACK_BYTES_MAX)
     }
 
-    /// Sees to it that there is a segment to write to.
+    /// Begins a new segment if there is none to write to, or the present one is full.
     fn ready_segment(&mut self) -> Result<(), StoreError> {
         let is_full = self.active.as_ref().is_none_or(|active| {
             active.segment.log_bytes() >= self.options.segment_bytes || active.names.is_full()
@@ -180,7 +180,7 @@ impl Store {
         self.next_id += 1;
         self.losses_recorded();
         if let Err(error) = self.write_manifest() {
-            // Not begun: the manifest on disk does not know it.
+            // It was not begun: the manifest on disk does not know it.
             self.segments.pop();
             self.next_id -= 1;
             active.segment.close();
@@ -218,7 +218,7 @@ impl Store {
             entries,
             &mut active.names,
             &mut |offset, chosen, frame, names| {
-                // Names in pieces: they may come before their frame, never after.
+                // Names may be applied in a batch before that of their frame, but never after it.
                 for (id, name) in names.take_added() {
                     batches.reserve(1)?;
                     segment::put_name(&mut batches.batch, id, &name)?;
@@ -251,11 +251,11 @@ impl Store {
         active.ledger = Arc::clone(&state.meta.clock);
         active.totals = Arc::clone(&state.meta.totals);
         active.unnoted_bytes = if contents.is_empty() { unnoted } else { 0 };
-        // Not synced, and of no weight if it fails: it only tells a later start
+        // Not synced, and a failure does not matter: it only helps a later start to see
         // that there was more.
         let _ = active.note.write_all_at(&manifest::note(state.next), 0);
         self.written_bytes += bytes;
-        // A large commit has more allocated than it took.
+        // A large commit may have had more allocated than it took.
         if slack::behind(active.segment.log()) > 2 * slack_bytes {
             slack::give_back(active.segment.log());
             slack::reserve(active.segment.log(), slack_bytes);
@@ -319,10 +319,5 @@ impl Store {
             info.bytes = bytes;
             info.ahead_bytes = 0;
         }
-    }
-
-    /// One past the last entry.
-    pub fn next_offset(&self) -> Offset {
-        self.state.next
     }
 }

@@ -1,8 +1,7 @@
-//! Names of sources and series, once per segment.
+//! Names of sources and series, stored once per segment.
 //!
-//! Frames speak of names by number. A segment has its own numbering, so that it
-//! can be read, moved and deleted alone. A name is written in the commit that
-//! first uses it.
+//! Frames refer to names by number. Each segment has numbers of its own, so that it can be
+//! read, moved and deleted by itself. A name is written in the commit that first uses it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +12,10 @@ use super::envelope::{self, Broken};
 use crate::core::id::SourceId;
 use crate::core::reading::Series;
 
-/// Names after which a new segment starts: bounds the memory of the writer
-/// whatever the sources invent.
+/// Names after which a new segment is begun. It bounds the memory of the writer, however
+/// many names sources use.
 pub(super) const NAMES_MAX: usize = 16 * 1024;
-/// Series remembered by address; beyond, the memory starts afresh.
+/// Series remembered by address; with more, all are forgotten.
 const ADDRESSES_MAX: usize = 4 * 1024;
 
 /// What a number stands for.
@@ -69,7 +68,7 @@ pub(super) struct NameWriter {
 }
 
 impl NameWriter {
-    /// With the names that the segment already has.
+    /// A writer for a segment that has these names already.
     pub(super) fn with(known: impl IntoIterator<Item = (u32, Name)>) -> Self {
         let mut writer = Self::default();
         for (id, name) in known {
@@ -82,7 +81,8 @@ impl NameWriter {
         writer
     }
 
-    /// Gives no number up to `last`, readable or not, a second time.
+    /// Gives only numbers above `last` from now on: those up to it are in use, even if their
+    /// names cannot be read.
     pub(super) fn begin_after(&mut self, last: Option<u32>) {
         self.next = self.next.max(last.map_or(0, |id| id.saturating_add(1)));
     }
@@ -149,7 +149,7 @@ pub(super) struct NameCache {
 }
 
 impl NameCache {
-    /// The name of that number; `load` reads it at the first need.
+    /// The name of a number; `load` reads it when it is first needed.
     pub(super) fn get(
         &mut self,
         id: u32,

@@ -1,5 +1,5 @@
-//! Files of our own: written so that a crash leaves the old or the new content,
-//! and the space that folders take.
+//! Files outside sled, written so that a crash leaves the old or the new content; and the
+//! space that folders take.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    // Of a relative path the last one above is the working directory.
+    // Above the first folder of a relative path is the working directory.
     let above = match path.parent() {
         Some(above) if !above.as_os_str().is_empty() => above,
         _ => Path::new("."),

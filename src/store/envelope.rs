@@ -1,8 +1,8 @@
 //! The wrapper of everything stored: version, a flag, length, CRC32C, body.
 //!
-//! sled checks its own log, but a value may still come back wrong (bytes
-//! changed below it, a bug), and an empty database looks like a new one. So
-//! every value says how long it is and carries a check of its own.
+//! sled checks its own log, but a value may still come back wrong (bytes changed on disk, a
+//! bug), and an empty database looks like a new one. So every value has its length and a
+//! checksum of its own.
 
 use crate::core::limits::FRAME_BYTES_MAX;
 
@@ -68,7 +68,7 @@ pub(super) fn unwrap(bytes: &[u8]) -> Result<(u8, &[u8]), Broken> {
     if check != u32::from_le_bytes(stored) {
         return Err(Broken::Checksum);
     }
-    // After the checksum: random bytes must not pass for a newer version.
+    // Only after the checksum: random bytes must not be taken for a newer version.
     if bytes[0] > SCHEMA {
         return Err(Broken::Newer(bytes[0]));
     }

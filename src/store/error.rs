@@ -1,4 +1,5 @@
-//! What can go wrong: for people at the start, for the agent while running.
+//! Errors of the store: those of opening are for people, those while running are for the
+//! agent.
 
 use std::fmt;
 use std::io;
@@ -85,14 +86,14 @@ pub enum StoreError {
     Sled(sled::Error),
     /// A file of our own could not be written or read.
     Io(PathBuf, io::Error),
-    /// So little space is left that sled must not try: a full disk can hang it.
+    /// Too little space is left to let sled write: a full disk can hang it.
     Full {
         /// Bytes free on the file system.
         free_bytes: u64,
     },
     /// Another process has it open.
     Busy(PathBuf),
-    /// Stored bytes are not what was written.
+    /// Stored bytes are not those that were written.
     Damaged(String),
 }
 

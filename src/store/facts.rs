@@ -107,8 +107,8 @@ impl FactsTable {
         &self.rows
     }
 
-    /// The place of that combination. Neighbours are alike, and polled sources
-    /// take turns: the last one and the one after it answer nearly always.
+    /// The place of a combination in the table. Neighbours are alike, and polled sources
+    /// take turns: it is nearly always the last one used, or the one after that.
     pub(super) fn place(&mut self, facts: Facts) -> usize {
         let guesses = [self.last, (self.last + 1) % self.rows.len().max(1)];
         let found = guesses

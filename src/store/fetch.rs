@@ -1,4 +1,4 @@
-//! Reading back, damage included.
+//! Reads entries back, and reports damage on the way.
 
 use super::audit::{self, Outline};
 use super::error::StoreError;
@@ -18,10 +18,10 @@ pub(super) struct Stretch {
 }
 
 impl Store {
-    /// Reads entries from `fetch.from` on, within one segment. A damaged stretch
-    /// is reported where it begins, or when a first look falls into it; never
-    /// again for offsets further on. `next == from` with nothing else says that
-    /// the end is reached, or that the disk does not answer for the moment.
+    /// Reads entries from `fetch.from` on, within one segment. A damaged stretch is reported
+    /// when its beginning is reached, or when the first read begins inside it; not again
+    /// for offsets further on. `next == from` and nothing else means that the end is
+    /// reached, or that the disk does not answer for the moment.
     pub fn fetch(&mut self, fetch: &Fetch) -> Fetched {
         let nothing = |next| Fetched {
             purpose: fetch.purpose,
@@ -50,9 +50,9 @@ impl Store {
         }
     }
 
-    /// Whether the state would outlive this segment. When it is the newest, it is
-    /// written to no more, and a new one, which begins with the state, takes its
-    /// place.
+    /// Makes sure that the state is not lost with this segment. If it is the active one, it
+    /// is given up and a new one is begun, which starts with the state. False if that is
+    /// not possible now.
     pub(super) fn is_state_elsewhere(&mut self, info: &SegmentInfo) -> bool {
         if self.active.as_ref().is_some_and(|active| active.id != info.id) {
             return true;
@@ -79,8 +79,8 @@ impl Store {
         Ok((stretch, damaged))
     }
 
-    /// The segment, opened if need be; one besides the active is open at a time,
-    /// and one more while somebody looks.
+    /// The segment, opened if need be. One besides the active is open at a time, and one
+    /// more for those who only look.
     pub(super) fn segment(&mut self, info: &SegmentInfo) -> Result<&mut Segment, StoreError> {
         if let Some(active) = self.active.as_mut()
             && active.id == info.id
@@ -113,8 +113,8 @@ impl Store {
     ) -> Result<Vec<Damage>, StoreError> {
         let overlaps = |damage: &&Damage| damage.first < end && damage.end > from;
         let known = self.audits.get(&info.id).map(Vec::as_slice).unwrap_or_default();
-        // An audit of the active segment ages; one that does not show this
-        // damage is made again.
+        // The active segment may have been damaged after its audit: if the audit does not
+        // have this damage, it is made again.
         if !known.iter().any(|damage| overlaps(&damage)) {
             let found = self.audit(info)?;
             self.audits.insert(info.id, found);
@@ -143,8 +143,7 @@ impl Store {
         Ok(audit::audit(segment, &outline)?.damages)
     }
 
-    /// Moves a segment that is not written to and cannot be read out of the
-    /// way, for good.
+    /// Moves a segment that cannot be read and is not written to into the quarantine.
     pub(super) fn set_aside(&mut self, info: &SegmentInfo, reason: &str) -> Damage {
         self.release_reader(info.id);
         let damage = Damage {

@@ -22,23 +22,23 @@ use crate::core::id::{Epoch, Offset};
 use crate::core::limits::{FRAME_BYTES_MAX, FRAME_READINGS_MAX};
 use crate::core::reading::{Entry, Record, Value};
 
-/// Body is as it is.
+/// The body is not compressed.
 pub(super) const RAW: u8 = 0;
-/// Body is lz4, its length before it.
+/// The body is lz4, with its uncompressed length before it.
 pub(super) const LZ4: u8 = 1;
-/// Event times are stored as their difference to the ingest time,
+/// Event times are stored as their difference to the ingest time.
 pub(super) const EVENT_LAG: u8 = 0;
-/// as the difference to the one before,
+/// Event times are stored as their difference to the previous event time.
 pub(super) const EVENT_DELTA: u8 = 1;
-/// or as the change of that difference.
+/// Event times are stored as the change of that difference.
 pub(super) const EVENT_DELTA_OF_DELTA: u8 = 2;
-/// Text in one frame beyond which it is cut before trying: halving would only
-/// find out later.
+/// Bytes of text that one frame is given at most before encoding is tried: with more,
+/// the result would only have to be halved.
 const TEXT_MAX: usize = 4 * FRAME_BYTES_MAX;
-/// Shorter bodies are not worth a try of lz4.
+/// Smallest body that is tried to be compressed.
 const LZ4_BYTES_MIN: usize = 128;
 
-/// Seq of the newest reading so far, by name number and epoch.
+/// The newest sequence number so far, by name number and epoch.
 #[derive(Debug, Default)]
 pub(super) struct Tails {
     known: Vec<(u32, Epoch, u64)>,
@@ -65,12 +65,12 @@ impl Tails {
     }
 }
 
-/// Takes a finished frame: its first offset, its entries, its bytes, and the
-/// names, those it is the first to use among them.
+/// Takes a finished frame: its first offset, its entries, its bytes, and the names, which
+/// include those that it is the first to use.
 pub(super) type Emit<'a, E> =
     &'a mut dyn FnMut(Offset, &[Entry], Vec<u8>, &mut NameWriter) -> Result<(), E>;
 
-/// Writes frames. Keeps its buffers from one to the next.
+/// Writes frames; its buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct FrameWriter {
     body: Vec<u8>,
@@ -105,7 +105,7 @@ impl FrameWriter {
             }
             emit(offset, chosen, frame, names)?;
             at += count;
-            // Neighbours are alike: begin the next with what fitted, and grow.
+            // Neighbours are alike: the next try begins at twice what fitted.
             limit = (limit * 2).min(FRAME_READINGS_MAX);
         }
         Ok(())
@@ -137,7 +137,7 @@ impl FrameWriter {
             self.packed.resize(4 + lz4_flex::block::get_maximum_output_size(self.body.len()), 0);
             self.packed[..4].copy_from_slice(&(self.body.len() as u32).to_le_bytes());
             let packed = lz4_flex::block::compress_into(&self.body, &mut self.packed[4..]);
-            // A twentieth must be gained, or reading back is not worth it.
+            // Compression must save a twentieth to be worth the decompression.
             if let Some(length) = packed.ok().filter(|n| (n + 4) * 20 < self.body.len() * 19) {
                 envelope::wrap(LZ4, &self.packed[..4 + length], &mut out);
                 return out;
@@ -190,7 +190,7 @@ impl FrameWriter {
         let unit = coarsest_unit(records(entries).map(ingest));
         put_varint(&mut self.body, unit as u64);
         self.column(differences(records(entries).map(|r| ingest(r) / unit)).map(zigzag));
-        // Wall minus uptime stands still between steps.
+        // Wall time less uptime is constant between steps of the clock.
         self.column(
             differences(
                 records(entries).map(|r| ingest(r).wrapping_sub(r.stamp.uptime.ns() as i64)),
@@ -242,7 +242,7 @@ impl FrameWriter {
             Value::Bool(value) => Some(u64::from(value)),
             _ => None,
         }));
-        // By kind, as the reader takes them from one column each.
+        // By kind: the reader takes each kind from a column of its own.
         let text = records(entries).filter_map(|r| match &r.value {
             Value::Text(text) => Some(&**text),
             _ => None,
@@ -264,7 +264,7 @@ impl FrameWriter {
     }
 }
 
-/// Whether a part is there, by the facts of the readings.
+/// How many readings have a part, by their facts.
 pub(super) fn count_parts(rows: &[&facts::Facts], part: u8) -> usize {
     rows.iter().filter(|row| row.shape.has(part)).count()
 }

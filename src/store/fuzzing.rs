@@ -1,6 +1,6 @@
-//! A door for tests that bring bytes of their own making: what lies behind the
-//! checksum of a stored value. Bytes from a damaged disk hardly ever get past it,
-//! so nothing but this would try the decoders behind.
+//! Lets tests give bytes of their own to the decoders behind the checksum of a stored
+//! value. Bytes from a damaged disk hardly ever pass the checksum, so nothing else would
+//! test these decoders.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn frame(bytes: &[u8]) -> Option<(Offset, Vec<Entry>)> {
     unframe::read(&sealed, &mut NameCache::default(), &mut |id| Some(made_up(id))).ok()
 }
 
-/// What comes back of entries that are written as one frame.
+/// Writes entries as one frame and reads them back.
 pub fn reframed(first: Offset, entries: &[Entry]) -> Option<(Offset, Vec<Entry>)> {
     let mut names = NameWriter::default();
     let sealed = FrameWriter::default().write(first, entries, &mut names);
@@ -44,8 +44,7 @@ fn made_up(id: u32) -> Name {
     }
 }
 
-/// A state of the store with this body, as it is written again; `None` when it is
-/// none.
+/// Reads a state of the store with this body and writes it again; `None` when it is none.
 pub fn state(body: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = Vec::new();
     envelope::wrap(0, body, &mut sealed);
@@ -58,7 +57,7 @@ pub fn state(body: &[u8]) -> Option<Vec<u8>> {
     envelope::unwrap(&packed).ok().map(|(_, body)| body.to_vec())
 }
 
-/// A ledger of the clock with this body, as it is written again.
+/// Reads a clock ledger with this body and writes it again.
 pub fn ledger(body: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = Vec::new();
     envelope::wrap(0, body, &mut sealed);
@@ -67,7 +66,7 @@ pub fn ledger(body: &[u8]) -> Option<Vec<u8>> {
     envelope::unwrap(&packed).ok().map(|(_, body)| body.to_vec())
 }
 
-/// Saved totals with this body, as they are written again; nothing for none.
+/// Reads saved totals with this body and writes them again; empty when there are none.
 pub fn totals(body: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = Vec::new();
     envelope::wrap(0, body, &mut sealed);

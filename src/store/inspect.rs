@@ -42,13 +42,13 @@ pub struct Numbering {
     pub epoch: String,
     /// The newest number.
     pub last: u64,
-    /// Every number up to here is with the broker or in a gap record.
+    /// Every number up to here was acknowledged by the broker or is in a gap record.
     pub through: u64,
 }
 
 impl Numbering {
-    /// All that state and segments know of. Of an epoch before the present one
-    /// that is the least that was given.
+    /// All numberings that the state and the segments know of. For an epoch before the
+    /// present one, `last` is a lower bound.
     pub(super) fn all<'a>(
         meta: &Meta,
         contents: impl Iterator<Item = &'a Contents>,
@@ -140,9 +140,9 @@ pub fn stats(place: &Path) -> Result<Stats, StoreError> {
     Ok(Stats::new(segments, Numbering::all(&newest.meta, contents.iter())))
 }
 
-/// Hands every readable entry from `from` on to `show`, readings with the time
-/// that they are sent with. A seal is forgotten with the last of its entries that
-/// waited: readings acknowledged long ago may show their first stamp.
+/// Hands every readable entry from `from` on to `show`, readings with the time that they
+/// are sent with. Once no entry of a seal waits any more the seal is forgotten: readings
+/// acknowledged long ago may have their first stamp here.
 ///
 /// # Errors
 /// The journal is in use, or cannot be read.
@@ -183,7 +183,7 @@ pub(super) fn time(clock: &ClockLedger, offset: Offset, entry: &mut Entry) {
     }
 }
 
-/// The state after the last commit that can be read and is of use.
+/// The newest state that can be read.
 fn newest_state(
     folders: &Folders,
     all: &[Listed],
@@ -211,8 +211,8 @@ fn newest_state(
     Ok(None)
 }
 
-/// Checks every frame of every segment. `progress` hears of each report as it is
-/// made. Nothing is moved or repaired.
+/// Checks every frame of every segment. `progress` gets each report as it is made. Nothing
+/// is moved or repaired.
 ///
 /// # Errors
 /// The journal is in use, or cannot be read.
@@ -284,8 +284,8 @@ fn place_of(place: &Path) -> Result<(Folders, Vec<Listed>), StoreError> {
     }
 }
 
-/// One segment on its own, as the quarantine has it: its folder has the name that
-/// it had, perhaps with a number behind.
+/// A single segment, as in the quarantine: its folder has its old name, perhaps followed by
+/// a number.
 fn lone(place: &Path) -> Result<(Folders, Vec<Listed>), StoreError> {
     let nameless = || StoreError::Damaged(format!("{} is no segment's name", place.display()));
     let place = place.canonicalize().map_err(at(place))?;

@@ -1,5 +1,5 @@
-//! A reading in the quarantine: a frame of one, with the names that it uses, so
-//! that it can be journaled again to the last bit.
+//! A reading in the quarantine, stored as a frame of one entry with the names that it uses,
+//! so that it can be journaled again exactly as it was.
 
 use super::dictionary::{Name, NameCache, NameWriter};
 use super::envelope;

@@ -1,5 +1,5 @@
-//! The stored forms of what is done with, per numbering, and of the gap records
-//! that are still on their way.
+//! The stored forms of the numbers that are done with, per epoch, and of the gap records
+//! that are not acknowledged yet.
 
 use serde::{Deserialize, Serialize};
 

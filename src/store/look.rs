@@ -1,6 +1,6 @@
-//! Looking at the open journal beside its daily work: a page at a time, with a
-//! segment of its own, so that neither commits nor the forwarder wait for long.
-//! Changes nothing and sets nothing aside.
+//! Looking at the open journal while it is in use: a page at a time, with an open segment
+//! of its own, so that neither commits nor the forwarder wait for long. Changes nothing
+//! and sets nothing aside.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::core::limits::{FETCH_BYTES_MAX, FETCH_ENTRIES_MAX};
 use crate::core::reading::Entry;
 use crate::core::seam::{Fetch, Lane, Purpose, SegmentInfo};
 
-/// Frames that are checked in one go: some milliseconds.
+/// Frames that are checked in one go; takes some milliseconds.
 const FRAMES_AT_ONCE: usize = 64;
 
 /// One page of the journal.
@@ -52,7 +52,7 @@ impl Checking {
 }
 
 impl Store {
-    /// Entries from `from` on, at most one page within one segment.
+    /// One page of entries from `from` on, within one segment.
     ///
     /// # Errors
     /// The disk does not answer for the moment.
@@ -87,7 +87,7 @@ impl Store {
         Ok(Page { entries, next: stretch.next, end, damage })
     }
 
-    /// Nobody looks any more.
+    /// Closes the segment that was open for looking.
     pub fn look_away(&mut self) {
         if let Some((_, segment)) = self.looker.take() {
             segment.close();
@@ -126,8 +126,8 @@ impl Store {
         }))
     }
 
-    /// Goes on with a check. A segment that was done with and deleted meanwhile
-    /// has nothing left to complain of.
+    /// Goes on with a check. If the segment was done with and deleted meanwhile, the check
+    /// ends without damage.
     ///
     /// # Errors
     /// The disk does not answer.
@@ -150,8 +150,8 @@ impl Store {
         Ok(())
     }
 
-    /// As the forwarder's, in a place of its own: the two are seldom at the same
-    /// segment, and each would close what the other has open.
+    /// The segment to look at, opened apart from the forwarder's: the two are seldom at the
+    /// same segment, and each would close the other's.
     fn segment_to_look(&mut self, info: &SegmentInfo) -> Result<&mut Segment, StoreError> {
         let is_open = |slot: &Option<(SegmentId, Segment)>| {
             slot.as_ref().is_some_and(|(id, _)| *id == info.id)
@@ -172,7 +172,7 @@ impl Store {
     }
 }
 
-/// Checks some more frames; whether all are done.
+/// Checks some more frames. True when all are done.
 fn step(segment: &mut Segment, checking: &mut Checking) -> Result<bool, StoreError> {
     let mut walk = segment.walk(checking.resume)?;
     let mut frames = 0;

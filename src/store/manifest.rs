@@ -21,7 +21,7 @@ use crate::core::id::{Epoch, Offset, SegmentId, Seq, SourceId};
 use crate::core::seam::{Damage, Meta, Missing};
 use crate::core::time::EventTime;
 
-/// More than any of these files can have; what is longer is not read.
+/// Greatest size of these files; a longer one is not read.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The list of segments.
@@ -89,7 +89,7 @@ struct StoredSeal {
     contents: Vec<StoredRange>,
 }
 
-/// Why a file of ours could not be used.
+/// Why one of these files could not be used.
 #[derive(Debug)]
 pub(super) enum Unread {
     Absent,
@@ -114,7 +114,7 @@ pub(super) fn newer(path: &Path) -> Option<u8> {
     }
     let mut first = [0];
     fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).ok()?;
-    // The whole file only where it matters: a damaged byte is no newer version.
+    // The whole file is read only in this case: a damaged byte is no newer version.
     if first[0] <= envelope::SCHEMA {
         return None;
     }
@@ -174,8 +174,7 @@ impl Manifest {
         }
     }
 
-    /// Forgets losses that the agent has put on record: their offsets are done
-    /// with.
+    /// Forgets losses that the agent has made gap records for: their offsets are done with.
     pub(super) fn forget_recorded(&mut self, meta: &Meta) {
         self.losses.retain(|loss| {
             let is_done = meta.done.iter().any(|(a, b)| *a <= loss.first && loss.end <= *b);
@@ -223,12 +222,12 @@ pub(super) fn read_note(journal: &Path, id: SegmentId) -> Option<Offset> {
     read::<u64>(&sidecar(journal, id, "note")).ok().map(Offset)
 }
 
-/// Bytes of the note: always as many, so that it is overwritten in place.
+/// The bytes of the note: always of the same length, because it is overwritten in place.
 pub(super) fn note(next: Offset) -> Vec<u8> {
     envelope::pack(&next.0).unwrap_or_default()
 }
 
-/// Every reading of a segment is missing.
+/// The missing readings when all of a segment are lost.
 pub(super) fn all_missing(contents: &Contents) -> Vec<Missing> {
     let missing = contents.iter().map(|((source, epoch), range)| Missing {
         source: source.clone(),
@@ -240,7 +239,8 @@ pub(super) fn all_missing(contents: &Contents) -> Vec<Missing> {
     missing.collect()
 }
 
-/// Nobody knows how far each source went after this meta.
+/// The readings that may be missing after this meta: for each source from its newest number
+/// on, to an unknown end.
 pub(super) fn missing_after(meta: &Meta) -> Vec<Missing> {
     let missing = meta.sources.iter().map(|(source, books)| Missing {
         source: source.clone(),

@@ -38,8 +38,8 @@ pub(super) struct StoredState {
     gaps: Vec<StoredOpenGap>,
 }
 
-/// What format 2 added to [`StoredState`]: it is stored after it. The clock
-/// ledger, which seldom changes, is kept apart.
+/// The part that format 2 added; it is stored after [`StoredState`]. The clock ledger,
+/// which seldom changes, is stored apart.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StoredClock {
     sealed: u64,
@@ -47,14 +47,14 @@ pub(super) struct StoredClock {
     alive: Option<([u8; 16], u64)>,
 }
 
-/// What format 3 added: how far each of several uplinks is, what has been given
-/// to the windows with a better time beyond [`StoredClock`]'s `retimed`, and where
-/// sources are.
+/// The part that format 3 added: how far each of several uplinks is, which readings beyond
+/// [`StoredClock`]'s `retimed` have been given to the windows with a better time, and the
+/// positions of sources.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct StoredWays {
     retimed: Vec<(u64, u64)>,
     uplinks: Vec<StoredUplink>,
-    /// Where numbers up to another than the newest may have left.
+    /// For sources where not all numbers may have left: the newest that may.
     vouched: Vec<(String, u64)>,
     renumberings: Vec<StoredRenumbering>,
     positions: Vec<StoredPosition>,
@@ -121,8 +121,8 @@ impl StoredClock {
         }
     }
 
-    /// `None` is what format 1 knew: its readings went out as stamped, all of
-    /// them.
+    /// Adds this part to a state. `None` stands for format 1: all its readings went out as
+    /// stamped.
     pub(super) fn complete(stored: Option<Self>, state: &mut State) {
         let meta = &mut state.meta;
         let Some(stored) = stored else {
@@ -144,7 +144,7 @@ pub(super) fn stored_whole(state: &State) -> StoredWhole {
     (StoredState::of(meta, state.next), clocks, StoredWays::of(meta), totals)
 }
 
-/// The inverse of [`stored_whole`], for what each format had of it.
+/// The inverse of [`stored_whole`], with the parts that the format had.
 pub(super) fn whole_state(
     (stored, clocks, ways, totals): Grown<
         StoredState,
@@ -188,7 +188,8 @@ impl StoredWays {
         }
     }
 
-    /// `None` is what older formats knew: one uplink, which the rest describes.
+    /// Adds this part to a meta. `None` stands for older formats: there was one uplink, which
+    /// the other parts describe.
     pub(super) fn complete(stored: Option<Self>, meta: &mut Meta) {
         for books in meta.sources.values_mut() {
             books.vouched = books.tail;
@@ -289,7 +290,7 @@ impl StoredState {
         }
     }
 
-    /// Without what [`StoredClock`] and the clock ledger say.
+    /// The state, still without the parts in [`StoredClock`] and the clock ledger.
     pub(super) fn into_state(self) -> State {
         let sources = self.sources.into_iter().map(|source| {
             let books = SourceMeta {
@@ -393,8 +394,8 @@ fn widen(range: &mut SourceRange, other: &SourceRange) {
     range.latest = range.latest.max(other.latest);
 }
 
-/// Raises `contents` to what the tails say must be there: readings after `head`
-/// up to `meta`. Frames that cannot be read any more count too.
+/// Widens `contents` to the numbers that must be there by the tails: those after `head` up
+/// to `meta`. Numbers in frames that cannot be read any more are so included.
 pub(super) fn widen_by_tails(contents: &mut Contents, head: &Meta, meta: &Meta) {
     for (source, books) in &meta.sources {
         let before = tail_in(head, source, meta.epoch);

@@ -87,16 +87,16 @@ use crate::core::values::totals::SavedTotals;
 /// for good. The segment that is written to goes on within its slack.
 pub const FREE_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
-/// Disk space from which on no single commit needs room made for it, in bytes.
+/// Free disk space, in bytes, from which on no room need be reserved for a single commit.
 const FREE_BYTES_PLENTY: u64 = 64 * 1024 * 1024;
 
-/// Most of the slack that the active segment has while there is room: bytes on
-/// disk, allocated and not yet written.
+/// Upper bound on the slack of the active segment: bytes on disk that are allocated and not
+/// yet written.
 const SLACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Bytes that a commit takes on disk beyond the weight of its entries.
 const COMMIT_BYTES: u64 = 512 * 1024;
 
-/// Where and how.
+/// Where the journal is, and how it is kept.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The data directory; created if need be.
@@ -121,23 +121,23 @@ pub struct Store {
     /// Oldest first; only the last can be unsealed.
     segments: Vec<SegmentInfo>,
     next_id: u32,
-    /// Lost segments that the agent has not put on record yet.
+    /// Lost segments that the agent has not made gap records for yet.
     losses: Vec<Damage>,
     /// Why the numbering of that epoch must not be continued.
     broken: Option<(Epoch, String)>,
     active: Option<Active>,
     reader: Option<(SegmentId, Segment)>,
-    /// For those who only look.
+    /// The segment that is open for those who only look.
     looker: Option<(SegmentId, Segment)>,
-    /// After the last good commit.
+    /// The state after the last good commit.
     state: State,
     frames: FrameWriter,
     /// Damage found by reading, per segment.
     audits: BTreeMap<SegmentId, Vec<Damage>>,
-    /// Stretches reported by this process.
+    /// Damaged stretches that this process has reported.
     reported: BTreeSet<(SegmentId, Offset)>,
     refusals: Refusals,
-    /// Taken by all but the segments, as last measured.
+    /// Bytes on disk of everything but the segments, as last measured.
     other_bytes: u64,
     written_bytes: u64,
 }
@@ -203,14 +203,14 @@ impl Store {
             open::delete_segment(&self.folders, id);
             self.audits.remove(&id);
             if self.folders.segment(id).exists() {
-                // The disk refuses for the moment: to be asked for again.
+                // The disk refuses for the moment: the agent asks again.
                 self.segments.insert(place, removed);
             }
         }
         self.disk()
     }
 
-    /// Where everything is.
+    /// The data directory.
     pub fn data_dir(&self) -> &Path {
         &self.options.data_dir
     }
@@ -235,7 +235,7 @@ impl Store {
         &mut self.refusals
     }
 
-    /// Closes the journal so that the next start has nothing to look for.
+    /// Closes the journal so that the next start need not search for its end.
     pub fn close(mut self) {
         self.look_away();
         if let Some((_, segment)) = self.reader.take() {

@@ -50,7 +50,7 @@ fn finish(
 ) -> Result<(Store, Recovered), OpenError> {
     let store = &mut recovery.store;
     let start = store.state.meta.start;
-    // Gone on purpose, on a disk too full to write that into the manifest.
+    // Segments removed on purpose, on a disk too full to write the manifest.
     store.losses.retain(|loss| loss.end > start);
     manifest.forget_recorded(&store.state.meta);
     manifest.losses.append(&mut store.losses);
@@ -66,8 +66,9 @@ fn finish(
     }
     store.segments.retain(|info| !info.is_sealed || info.next > start);
     let path = manifest::manifest_path(&store.folders.journal);
-    // Bytes, not content: what an older version wrote is written anew in this
-    // format before anything else is, so that the older one refuses from then on.
+    // The bytes are compared, not the content: a manifest of an older version is written
+    // again in this format before anything else, so that the older version refuses the
+    // journal from then on.
     let manifest = store.manifest();
     if is_rebuilt || !manifest.is_written(&store.folders.journal) {
         manifest.write(&store.folders.journal).map_err(OpenError::io(&path, "write"))?;
@@ -90,8 +91,7 @@ fn finish(
     Ok((recovery.store, recovered))
 }
 
-/// A checkpoint; one that cannot be read is as good as an empty one: nobody can
-/// use it.
+/// A checkpoint; empty bytes for one that cannot be read, which no reader can use either.
 fn kept(store: &Store, of: Checkpointed) -> Option<Vec<u8>> {
     checkpoint::read(store.data_dir(), of).unwrap_or(Some(Vec::new()))
 }
@@ -128,12 +128,12 @@ pub(super) fn load(journal: &Path) -> Result<(Manifest, bool), OpenError> {
     }
 }
 
-/// Refuses a journal of a newer format by the files outside sled, which writes
-/// already when it opens.
+/// Refuses a journal of a newer format. Only files outside sled are read for that, because
+/// sled already writes when it opens a database.
 fn refuse_newer(journal: &Path) -> Result<(), OpenError> {
     let entries = std::fs::read_dir(journal).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-    // One order, for one message.
+    // Sorted, so that the message is always the same.
     files.sort();
     let newer =
         files.into_iter().find_map(|path| manifest::newer(&path).map(|found| (path, found)));
@@ -172,8 +172,8 @@ fn rebuilt(journal: &Path) -> Manifest {
     }
 }
 
-/// Takes a sealed segment into the list, or into the losses: then, when nobody
-/// knows what it held, its place there and its head.
+/// Takes a sealed segment into the list, or into the losses. If it is lost and its contents
+/// are not known, returns its place among the losses and its head.
 fn sealed(recovery: &mut Recovery, listed: Listed) -> Option<(usize, Meta)> {
     let id = SegmentId(listed.id);
     let store = &mut recovery.store;
@@ -237,8 +237,8 @@ fn reseal(store: &Store, listed: Listed) -> Result<Seal, StoreError> {
     Ok(seal)
 }
 
-/// What a segment must have held that can neither be read nor has a seal: the
-/// numbers between its neighbours.
+/// What a segment held that can neither be read nor has a seal: the numbers between those
+/// of its neighbours.
 fn between(store: &Store, place: usize, head: &Meta) -> Vec<Missing> {
     let loss = &store.losses[place];
     let meta = &store.state.meta;
@@ -281,7 +281,7 @@ fn clean(store: &Store) {
     }
 }
 
-/// Deletes a segment's folder and the files beside it. What stays is cleaned up
+/// Deletes a segment's folder and the files beside it. What cannot be deleted is cleaned up
 /// at the next start.
 pub(super) fn delete_segment(folders: &Folders, id: SegmentId) {
     let _ = disk::delete(&folders.segment(id));

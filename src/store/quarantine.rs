@@ -1,10 +1,10 @@
 //! Refused inputs, kept with their reason in a sled database of their own,
-//! `state/`. Bounded by count and bytes; the oldest go first, counted. It is not
-//! even opened before the first refusal.
+//! `state/`. It is bounded by count and bytes; the oldest are dropped first and counted. It
+//! is not opened before the first refusal.
 //!
 //! A line is kept as it came; a reading as it was journaled, so that it can be
 //! journaled again. Whole segments that could not be read are folders of their own
-//! ([`set_aside`]).
+//! ([`set_aside`](super::set_aside)).
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub struct Refused {
     pub kept_bytes: u64,
 }
 
-/// What of a refused input is kept.
+/// The content of a refused input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// The bytes of a line, from the first on.
@@ -55,7 +55,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether it lets one through.
+    /// Whether an input passes the filter.
     pub fn takes(&self, refused: &Refused) -> bool {
         self.source.as_ref().is_none_or(|source| *source == refused.source)
             && self.kind.as_ref().is_none_or(|kind| *kind == refused.kind)
@@ -97,7 +97,7 @@ fn key(id: u64, part: u16) -> [u8; 11] {
     key
 }
 
-/// Of a reason so many characters are kept.
+/// Characters kept of a reason.
 const REASON_CHARS_MAX: usize = 1_024;
 
 const TOTALS_KEY: &[u8] = b"totals";
@@ -178,7 +178,7 @@ impl Refusals {
         self.db.as_ref().ok_or_else(|| StoreError::Damaged("state is not open".into()))
     }
 
-    /// A state that cannot be read goes where unreadable segments go.
+    /// Moves a database that cannot be read to where unreadable segments are.
     fn move_aside(&self) -> Result<(), StoreError> {
         let parent = self.folder.parent().unwrap_or(Path::new("."));
         let quarantine = parent.join("quarantine");
@@ -190,7 +190,7 @@ impl Refusals {
         disk::create_folder(&self.folder).map_err(at(&self.folder))
     }
 
-    /// Makes refusals durable; the bytes written.
+    /// Makes refusals durable and returns the bytes written.
     pub(super) fn keep(&mut self, refusals: &[Refusal]) -> Result<u64, StoreError> {
         let contents: Result<Vec<Vec<u8>>, StoreError> = refusals.iter().map(content).collect();
         let contents = contents?;
@@ -205,7 +205,7 @@ impl Refusals {
         }
         let written = self.write(refusals, &contents);
         if written.is_err() {
-            // An error of sled stays until it is opened again.
+            // After an error sled fails until it is opened again.
             self.close();
         } else {
             self.last_check = Some(check);
@@ -254,8 +254,8 @@ impl Refusals {
         self.existing()?.map_or(Ok(Totals { oldest: 1, next: 1, ..Totals::default() }), read_totals)
     }
 
-    /// The newest first, at most `limit`, each as `view` has it: one content at a
-    /// time is in memory.
+    /// Up to `limit` inputs, the newest first, each turned into a list item by `view`: only
+    /// one content at a time is in memory.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -279,7 +279,7 @@ impl Refusals {
         Ok(found)
     }
 
-    /// One with what is kept of it.
+    /// One input and its content.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -290,7 +290,7 @@ impl Refusals {
         Ok(Some((head, content)))
     }
 
-    /// Deletes one, durably; what it was, if it was there.
+    /// Deletes one input, durably. Returns it if it was there.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -311,7 +311,7 @@ impl Refusals {
         Ok(Some(head))
     }
 
-    /// Gives one another reason: it was handed in again and refused again.
+    /// Gives an input another reason: it was handed in again and refused again.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -343,7 +343,7 @@ fn drop_oldest(db: &sled::Db, totals: &mut Totals) -> Result<(), StoreError> {
         let mut batch = removal(totals.oldest, kept_bytes);
         totals.oldest += 1;
         totals.bytes = totals.bytes.saturating_sub(kept_bytes);
-        // Of one that was discarded nothing is left to drop.
+        // An input that was discarded is not there to be dropped.
         totals.dropped += u64::from(head.is_some());
         batch.insert(TOTALS_KEY, pack(totals)?);
         db.apply_batch(batch)?;

@@ -62,7 +62,7 @@ struct StoredCorrection {
 struct StoredClockEvent {
     source: u32,
     kind: u8,
-    /// Nanoseconds or parts per million, as the kind wants it.
+    /// Nanoseconds or parts per million, depending on the kind.
     amount: i64,
     boot: [u8; 16],
     uptime_ns: u64,
@@ -107,7 +107,7 @@ pub(super) const fn kind_of(entry: &Entry) -> u64 {
     }
 }
 
-/// Appends what is not in a column.
+/// Appends the part of an entry that is not in a column.
 pub(super) fn put(entry: &Entry, names: &mut NameWriter, out: &mut Vec<u8>) {
     // Serialising plain numbers into memory has no way to fail.
     let stored = match entry {

@@ -1,5 +1,5 @@
-//! The active segment after a start: is it all there, where does it end, and may
-//! its numbering be continued?
+//! The active segment after a start: whether it is complete, where it ends, and whether its
+//! numbering may be continued.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -48,8 +48,8 @@ impl Recovery {
         }
     }
 
-    /// A clock ledger that is empty where an older one was not could not be
-    /// read: the older one is the better word. So it is with totals.
+    /// If the clock ledger is empty although an older state had one, it could not be read:
+    /// the older one is kept. The same goes for totals.
     fn keep_ledger(&self, state: &mut State) {
         let older = &self.store.state.meta;
         if *state.meta.clock == ClockLedger::default() {
@@ -104,8 +104,8 @@ fn names_of(segment: &Segment) -> Result<NameWriter, StoreError> {
     Ok(names)
 }
 
-/// The active segment cannot be read. Nobody can say which numbers were given
-/// last, so none may be given again.
+/// The active segment cannot be read. It is not known which numbers were given last, so the
+/// numbering cannot be continued.
 fn lose(recovery: &mut Recovery, listed: Listed, state: Option<State>, error: &StoreError) {
     let id = SegmentId(listed.id);
     let journal = recovery.store.folders.journal.clone();
@@ -145,7 +145,7 @@ fn adopt_active(
         recovery.keep_ledger(&mut state);
     }
     let store = &mut recovery.store;
-    // Nothing newer than its end counts; new frames must not lie among old.
+    // Frames beyond the end do not count, and new frames must not be mixed with them.
     segment.cut(state.next).map_err(|error| refused(error, segment.folder()))?;
     let contents = Arc::new(found.contents);
     store.segments.push(SegmentInfo {
@@ -162,7 +162,7 @@ fn adopt_active(
     let meta = state.meta.clone();
     let end = state.next;
     store.state = state;
-    // A seal from a clean end is stale from here on.
+    // A seal from a clean stop is outdated once the segment is written to again.
     let seal = manifest::sidecar(&journal, id, "seal");
     disk::delete(&seal).map_err(OpenError::io(&seal, "delete"))?;
     let note_path = manifest::sidecar(&journal, id, "note");
@@ -186,8 +186,8 @@ fn adopt_active(
     Ok(())
 }
 
-/// Reads what a segment says of itself, and the frames that came after it said
-/// so: a commit may have been applied without its meta, and its readings exist.
+/// Reads a segment's state and contents, and the frames after them: a commit may have been
+/// applied without its meta, and its readings exist.
 pub(super) fn read_segment(
     segment: &mut Segment,
     journal: &Path,
@@ -224,7 +224,7 @@ pub(super) fn read_segment(
 fn raise(meta: &mut Meta, entries: &[Entry]) {
     for one in entries.iter().filter_map(Entry::numbered) {
         if one.epoch != meta.epoch {
-            // The first commit of a new numbering, its meta lost.
+            // The first commit of a new epoch, whose meta was lost.
             meta.epoch = one.epoch;
             meta.sources.values_mut().for_each(|books| books.tail = Default::default());
         }

@@ -74,7 +74,7 @@ prop_compose! {
         coverage in coverage(),
     ) -> Entry {
         Entry::Window(WindowResult {
-            source: SourceId::new(&format!("window:{window}")),
+            source: SourceId::of_window(&window),
             epoch: Epoch { number: 2, nonce },
             seq: Seq(seq),
             window: window.into(),

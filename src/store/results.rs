@@ -22,14 +22,14 @@ use crate::core::reading::Entry;
 use crate::core::time::{EventTime, IngestTime, MaxError, TimebaseId};
 use crate::core::window::{Aggregate, Coverage, Number, ResultStatus, WindowResult};
 
-// Bits beside the two of the status.
+// Bits besides the two of the status.
 const CLOCK_STEP: u8 = 1 << 2;
 const FLUSHED: u8 = 1 << 3;
 const EXPECTED: u8 = 1 << 4;
 const MAX_ERROR: u8 = 1 << 5;
 const WATERMARK: u8 = 1 << 6;
 
-// Kinds of values, in the two low bits beside the aggregate.
+// Kinds of values, in the two low bits; the aggregate is in the others.
 const NOTHING: u8 = 0;
 const INTEGER: u8 = 1;
 /// An integer that 64 bits do not hold.
@@ -154,7 +154,7 @@ fn put_coverage(results: &[&WindowResult], names: &mut NameWriter, columns: &mut
     let covered = || results.iter().map(|result| &result.coverage);
     columns.put(results.iter().map(|r| u64::from(r.revision)));
     columns.put(results.iter().map(|r| r.count));
-    // Nearly always as many as are aggregated.
+    // Nearly always zero: as many were received as are aggregated.
     let more = |r: &&WindowResult| zigzag(r.coverage.received.wrapping_sub(r.count) as i64);
     columns.put(results.iter().map(more));
     columns.put(covered().filter_map(|coverage| coverage.expected));
@@ -204,7 +204,7 @@ struct Row {
     shapes: Vec<u8>,
 }
 
-/// The inverse of [`put`], for so many results.
+/// The inverse of [`put`], for a known number of results.
 pub(super) fn take(
     cursor: &mut Cursor<'_>,
     count: usize,

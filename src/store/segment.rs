@@ -36,7 +36,7 @@ const CACHE_BYTES: u64 = 2 * 1024 * 1024;
 /// How often, and how long each time, a locked database is waited for.
 const LOCK_TRIES: u32 = 20;
 const LOCK_WAIT: std::time::Duration = std::time::Duration::from_millis(25);
-/// Parts that a value may have: a longest line and its names.
+/// Most parts of a value: enough for the longest line and its names.
 const PARTS_MAX: u16 = 1_024;
 
 thread_local! {
@@ -175,11 +175,11 @@ fn unstorable(error: postcard::Error) -> StoreError {
     StoreError::Damaged(format!("cannot serialise: {error}"))
 }
 
-/// Opens a sled database with the settings that all of ours have.
+/// Opens a sled database with the settings that are common to all of them.
 ///
 /// A database that was just closed may stay locked for a moment: threads of
 /// sled's pool still hold it after the last handle is dropped. So a lock is
-/// waited for, briefly, before it counts as somebody else's.
+/// waited for, briefly, before it counts as that of another process.
 pub(super) fn open_sled(folder: &Path) -> Result<sled::Db, StoreError> {
     for _ in 0..LOCK_TRIES {
         match open_sled_once(folder) {
@@ -205,8 +205,9 @@ fn open_sled_once(folder: &Path) -> Result<sled::Db, StoreError> {
     })
 }
 
-/// The ladder: a leftover half snapshot blocks every open, a damaged snapshot
-/// can be done without, the rest cannot be helped.
+/// Opens a segment in steps: a leftover half snapshot blocks every open and is removed; a
+/// damaged snapshot is not needed and is removed for a second try; any other failure is
+/// final.
 pub(super) fn open_ladder(folder: &Path) -> Result<sled::Db, StoreError> {
     remove_snapshots(folder, |name| name.ends_with(".generating"));
     match guarded(|| open_sled(folder)) {
@@ -230,7 +231,7 @@ fn remove_snapshots(folder: &Path, is_chosen: impl Fn(&str) -> bool) {
 }
 
 impl Segment {
-    /// A new one, durable with its head.
+    /// Creates a segment, durable with its head.
     pub(super) fn create(folder: &Path, head: &State) -> Result<Self, StoreError> {
         disk::delete(folder).map_err(super::error::at(folder))?;
         let db = open_sled(folder)?;
@@ -249,7 +250,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// An existing one. Empty is damage: the head is always there.
+    /// Opens an existing segment. An empty one is damaged: the head is always there.
     pub(super) fn open(folder: &Path) -> Result<Self, StoreError> {
         if !folder.join("db").is_file() {
             return Err(StoreError::Damaged("its files are gone".into()));
@@ -277,7 +278,7 @@ impl Segment {
         Ok(Self { db, log, folder: folder.to_path_buf(), names: NameCache::default() })
     }
 
-    /// Closes it. sled writes on the way out and may panic over what it read.
+    /// Closes the segment. sled writes when it closes, and may panic over damaged bytes.
     pub(super) fn close(self) {
         let _ = guarded(|| {
             drop(self);
@@ -293,7 +294,7 @@ impl Segment {
         Ok(self.db.apply_batch(batch)?)
     }
 
-    /// Sled's log, to make room in.
+    /// sled's log file, to allocate room in it.
     pub(super) fn log(&self) -> &File {
         &self.log
     }
@@ -303,7 +304,7 @@ impl Segment {
         self.log.metadata().map_or(0, |facts| facts.len())
     }
 
-    /// Durable after this, not before.
+    /// Syncs: only after this is what was applied durable.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         self.db.flush()?;
         self.log.sync_data().map_err(super::error::at(&self.folder))
@@ -324,7 +325,7 @@ impl Segment {
             let mut state = stored.into_state();
             StoredClock::complete(clock, &mut state);
             StoredWays::complete(ways, &mut state.meta);
-            // Whatever is wrong with it, the state counts without it.
+            // The state counts even if its ledger cannot be read.
             state.meta.clock = Arc::new(guarded(|| self.ledger()).unwrap_or_default());
             state.meta.totals = Arc::new(guarded(|| self.totals()).unwrap_or_default());
             Ok(Some(Ok(state)))
@@ -343,7 +344,7 @@ impl Segment {
         Ok(stored.unwrap_or_default())
     }
 
-    /// What it holds up to an offset, as last noted.
+    /// The contents up to an offset, as last stored.
     pub(super) fn contents(&self) -> Result<Option<(Contents, Offset)>, StoreError> {
         guarded(|| {
             let Some(bytes) = self.value(|part| part_key(b'c', part).to_vec())? else {
@@ -368,7 +369,7 @@ impl Segment {
         })
     }
 
-    /// Highest number of a name, readable or not; new ones must lie above.
+    /// The highest number of a name, readable or not; new ones must be above it.
     pub(super) fn name_id_max(&self) -> Result<Option<u32>, StoreError> {
         guarded(|| {
             let last = self.db.get_lt(b"e")?.map(|(key, _)| key);
@@ -439,8 +440,8 @@ impl Segment {
         Ok(None)
     }
 
-    /// Deletes frames at and beyond `end`: leftovers of a commit that did not
-    /// get through. New frames must not lie among them.
+    /// Deletes frames at and beyond `end`: leftovers of a commit that was not completed. New
+    /// frames must not be mixed with them.
     pub(super) fn cut(&self, end: Offset) -> Result<(), StoreError> {
         let leftovers = guarded(|| {
             let mut keys = Vec::new();
@@ -457,7 +458,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Overwrites the frame at that offset: damage as a test wants it.
+    /// Overwrites the frame at that offset, to make damage in tests.
     #[cfg(test)]
     pub(super) fn overwrite(&self, first: Offset, bytes: &[u8]) {
         self.db.insert(frame_key(first, 0), bytes).unwrap();

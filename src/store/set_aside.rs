@@ -1,5 +1,5 @@
-//! What could not be read and was moved out of the way whole: folders of segments
-//! in `quarantine/`, each with its reason beside it.
+//! Segments that could not be read and were set aside as a whole: folders in `quarantine/`,
+//! each with its reason beside it.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -18,7 +18,7 @@ pub struct SetAside {
     pub at_unix_ns: i64,
     /// What it takes on disk, in bytes.
     pub bytes: u64,
-    /// Why it was set aside; empty where nobody wrote it down.
+    /// Why it was set aside; empty where no reason was written.
     pub reason: String,
 }
 
@@ -26,7 +26,7 @@ fn reason_path(folder: &Path) -> PathBuf {
     folder.with_extension("reason")
 }
 
-/// Writes down why a folder was set aside. Not worth failing for.
+/// Writes down why a folder was set aside. A failure to do so is ignored.
 pub(super) fn note(folder: &Path, reason: &str) {
     let _ = std::fs::write(reason_path(folder), reason);
 }

@@ -1,11 +1,11 @@
 //! Room on disk that belongs to the active segment before anything is written to
 //! it: blocks allocated behind the end of sled's log.
 //!
-//! sled must never see a full disk, and asking how much is free does not help
-//! when somebody else takes it a moment later. And when others have taken all, the
-//! journal must still be able to say durably what it gives up or is done with:
-//! otherwise its own space could never be given back, and the disk would stay
-//! full for want of a few kilobytes.
+//! sled must never see a full disk, and asking how much is free does not help when another
+//! process takes it a moment later. And when others have filled the disk, the journal must
+//! still be able to record durably what it gives up or is done with: otherwise its own
+//! segments could never be removed, and the disk would stay full for want of a few
+//! kilobytes.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -20,7 +20,7 @@ pub(super) enum Room {
     Enough,
     /// The disk has less.
     Short,
-    /// This file system allocates nothing ahead.
+    /// This file system cannot allocate ahead.
     Unknown,
 }
 
@@ -29,14 +29,15 @@ pub(super) fn behind(log: &File) -> u64 {
     log.metadata().map_or(0, |facts| (facts.blocks() * 512).saturating_sub(facts.len()))
 }
 
-/// Sees to it that `bytes` more can be written at the end of `log`, whatever
-/// happens on the disk.
+/// Allocates blocks so that `bytes` more can be written at the end of `log`, even if the
+/// disk becomes full.
 pub(super) fn reserve(log: &File, bytes: u64) -> Room {
     if behind(log) >= bytes {
         return Room::Enough;
     }
     let Ok(facts) = log.metadata() else { return Room::Unknown };
-    // Blocks are whole: the last one, half used, is not counted twice.
+    // Blocks are allocated whole, and the last one may be partly used: it must not be
+    // counted as free.
     let rounded = bytes + facts.blksize();
     match fallocate(log, FallocateFlags::KEEP_SIZE, facts.len(), rounded) {
         Ok(()) => Room::Enough,
@@ -46,7 +47,7 @@ pub(super) fn reserve(log: &File, bytes: u64) -> Room {
     }
 }
 
-/// Gives the room back. Only while sled writes nothing: after a flush, and before
+/// Gives the allocated room back. Only while sled writes nothing: after a flush and before
 /// the next batch.
 pub(super) fn give_back(log: &File) {
     if let Ok(facts) = log.metadata() {

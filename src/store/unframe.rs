@@ -16,9 +16,10 @@ use crate::core::limits::LINE_BYTES_MAX;
 use crate::core::reading::{Entry, Record, Series, Stamp, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Uptime};
 
-/// No frame is longer before lz4: a longest line, its names, and room.
+/// Greatest length of a frame before lz4: the longest line, its names, and a margin.
 const BODY_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
-/// No byte of lz4 stands for more than 255: what says so is not given the memory.
+/// One byte of lz4 stands for up to 255: a greater stated length is false, and no memory is
+/// allocated for it.
 const EXPANSION_MAX: usize = 256;
 
 /// Finds the name of a number that the cache does not know yet.

@@ -15,7 +15,8 @@ use crate::core::seam::{Checkpointed, Commit, Fetch, Recovered, StoreEvent};
 /// Name of the thread, in traces and in the panic hook.
 pub const THREAD_NAME: &str = "tidegate-store";
 
-/// Pings without a question after which nobody looks any more: about ten seconds.
+/// Pings without a question, about one a second, after which the segment that was opened
+/// for looking is closed.
 const LOOK_AWAY_AFTER: u32 = 10;
 
 /// Something to be asked of the store on its thread.
@@ -40,13 +41,14 @@ pub struct Worker {
     thread: JoinHandle<()>,
 }
 
-/// Where questions to the store can be asked, beside its daily work.
+/// A handle for questions to the store (listings, statistics, checks) that are
+/// answered on its thread between commits and fetches.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct Questions {
     requests: SyncSender<Request>,
 }
 
-impl Desk {
+impl Questions {
     /// Asks, and waits for the answer: the store thread has its other work too.
     /// A question should be answered within milliseconds.
     ///
@@ -95,7 +97,7 @@ pub fn spawn(
             }
         }
         Err(error) => {
-            // Nobody waits any more: nobody to tell.
+            // The caller does not wait any more.
             let _ = opened.send(Err(error));
         }
     };
@@ -133,7 +135,7 @@ fn run(
                 idle_pings = 0;
             }
             Request::Ping => {
-                // Others fill and empty the same disk, also while nothing is written.
+                // Other processes fill and empty the same disk too.
                 events(StoreEvent::Measured(store.disk()));
                 idle_pings += 1;
                 if idle_pings == LOOK_AWAY_AFTER {
@@ -168,9 +170,9 @@ impl Worker {
         self.send(Request::Checkpoint(of, bytes))
     }
 
-    /// For questions beside the daily work.
-    pub fn desk(&self) -> Desk {
-        Desk { requests: self.requests.clone() }
+    /// A handle for questions that others ask.
+    pub fn questions(&self) -> Questions {
+        Questions { requests: self.requests.clone() }
     }
 
     /// Counts requests answered; advances with [`Worker::ping`] too.
@@ -178,8 +180,8 @@ impl Worker {
         Arc::clone(&self.heartbeat)
     }
 
-    /// Asks for a sign of life, answered by [`StoreEvent::Measured`]. When the queue
-    /// is full there is work enough to see one.
+    /// Asks for a sign of life, answered by [`StoreEvent::Measured`]. Does nothing when the
+    /// queue is full: then the requests in it advance the heartbeat.
     pub fn ping(&self) {
         let _ = self.requests.try_send(Request::Ping);
     }

@@ -88,8 +88,8 @@ pub(super) fn quality_and_flags(record: &Record) -> (Quality, Flags) {
     }
 }
 
-/// Whether the evidence is said too: wherever the clock alone does not vouch for
-/// the time.
+/// Whether the evidence for the time is written too: wherever the clock was not
+/// synchronized when it stamped, or the time was found out later.
 pub(super) fn shows_uptime(stamp: &Stamp) -> bool {
     let is_retimed = matches!(stamp.origin, Origin::Restamped | Origin::Bounded);
     is_retimed || stamp.state != ClockState::Synchronized

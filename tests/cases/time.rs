@@ -11,7 +11,7 @@ use tidegate::core::clock::{ClockReading, ClockState};
 use tidegate::core::id::{BootId, SourceId};
 use tidegate::core::reading::{Arrival, Origin, Reading, Refusal, Stamp, Value};
 use tidegate::core::skew::SourceClock;
-use tidegate::core::stamp::lane::{Lane, lane};
+use tidegate::core::stamp::lane::{StampLane, lane};
 use tidegate::core::stamp::{Verdict, stamp};
 use tidegate::core::time::{IngestTime, MaxError, Span, Uptime};
 use tidegate::source::{SourceMessage, spawn_reader};
@@ -277,7 +277,7 @@ fn t_08_dates_that_nanoseconds_cannot_hold_are_refused() {
     assert_eq!(outcome.stamps[0].1.event_time.unix_ns(), i64::MAX);
     let now = IngestTime::from_unix_ns(NOON_NS);
     let at = |i: usize| lane(&outcome.stamps[i].1, now, MaxError::from_ns(0));
-    assert_eq!(at(0), Lane::Quarantine, "it moves no watermark");
+    assert_eq!(at(0), StampLane::Quarantine, "it moves no watermark");
     let range = "is not between the years 1678 and 2262";
     let expected = [
         format!("line 2: time \"2262-04-11T23:47:16.854775808Z\" {range}"),

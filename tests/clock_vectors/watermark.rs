@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidegate::core::agent::SourceSettings;
 use tidegate::core::reading::{Flags, Origin, Stamp};
 use tidegate::core::skew::SourceClock;
-use tidegate::core::stamp::lane::{Lane, lane, watermark};
+use tidegate::core::stamp::lane::{StampLane, lane, watermark};
 use tidegate::core::stamp::{Verdict, stamp};
 use tidegate::core::time::{EventTime, MaxError, Span};
 
@@ -21,7 +21,7 @@ pub(crate) fn run(input: &Value) -> Value {
         let arrival_error =
             MaxError::from_ns(int(reading, "arrival_err").unwrap_or(0).unsigned_abs());
         let lane = lane(&stamp, arrival, arrival_error);
-        if lane == Lane::Main {
+        if lane == StampLane::Main {
             at = Some(watermark(at, &stamp, arrival, bound));
         }
         let watermark = at.map(EventTime::unix_ns);

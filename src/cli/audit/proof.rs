@@ -2,6 +2,7 @@
 //! Pure, so that its failures can be tested too.
 
 use super::received::{Received, Stretch};
+use crate::core::id::is_window;
 
 /// What the agent's own books say of one source and epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,11 +88,6 @@ pub(in crate::cli) fn tallies(produced: &[Produced], received: &Received) -> Vec
         }
     }
     tallies
-}
-
-/// Whether a source is a window: then what it produces are results.
-pub(in crate::cli) fn is_window(source: &str) -> bool {
-    source.starts_with("window:")
 }
 
 fn tally(produced: &Produced, stretch: &Stretch) -> Tally {

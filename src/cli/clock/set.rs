@@ -37,7 +37,7 @@ pub(super) struct Args {
 pub(super) enum Target {
     /// What the clock shows.
     Now,
-    /// This.
+    /// The given time.
     At(IngestTime),
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Broker {
     /// What to subscribe to, with + and #.
     #[arg(long, value_name = "FILTER", requires = "url")]
     topic: Option<String>,
-    /// End after so many messages.
+    /// End after N messages.
     #[arg(long, value_name = "N", requires = "url")]
     count: Option<u64>,
     /// The user name, if the broker wants one.

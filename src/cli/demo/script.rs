@@ -13,6 +13,7 @@ use super::subscriber::Subscriber;
 use super::view::{Snapshot, View};
 use super::{Plan, config};
 use crate::cli::audit::proof::{self, Produced, Proof};
+use crate::core::id::is_window;
 use crate::core::time::MonoTime;
 use crate::exit::{Exit, Failure};
 use crate::host::kernel_clock::mono;
@@ -302,6 +303,6 @@ async fn interrupted(signals: &mut Signals) {
 }
 
 fn accepted(report: &Report) -> u64 {
-    let readings = report.sources.iter().filter(|source| !proof::is_window(&source.name));
+    let readings = report.sources.iter().filter(|source| !is_window(&source.name));
     readings.map(|source| source.accepted).sum()
 }

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 
 use super::super::digits::{bytes, grouped};
-use crate::cli::audit::proof::{Proof, Tally, is_window};
+use crate::cli::audit::proof::{Proof, Tally};
 use crate::cli::print;
+use crate::core::id::is_window;
 use crate::exit::Failure;
 
 /// Seconds between two progress lines where nothing can be drawn again.

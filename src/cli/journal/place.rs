@@ -170,7 +170,8 @@ impl Place {
 }
 
 impl Progress {
-    /// Of so many, in the word for them; shown where stderr is a terminal.
+    /// Progress through `of` things that are called `what`; shown where stderr is a
+    /// terminal.
     pub(in crate::cli) fn new(of: u64, what: &'static str) -> Self {
         Self { is_shown: io::stderr().is_terminal(), of, done: Cell::new(0), what }
     }

@@ -1,6 +1,6 @@
 //! What is done to a trace in a disturbed run, all of it by the seed.
 //!
-//! - **Shuffle**: each reading comes later by up to so much. The clock of that is
+//! - **Shuffle**: each reading comes later by up to `shuffle`. The clock of that is
 //!   the greatest plausible event time that its source had given when it came. So a reading
 //!   is overtaken only by readings of its source that came within `shuffle` after
 //!   it. Sources keep their turns: what is shuffled is which reading a turn brings.

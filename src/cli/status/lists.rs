@@ -1,17 +1,15 @@
 //! The parts of a status of which there are several: sources, windows, outputs.
 
-use super::screen::{ago, seconds};
-use crate::cli::digits::grouped;
+use crate::cli::digits::{ago, grouped, seconds};
 use crate::cli::table::{Cell, table};
 use crate::cli::terminal::{Mark, Paint};
+use crate::core::id::is_window;
 use crate::http::orders::Ordered;
 use crate::http::status::{Source, SourceHealth};
 use crate::http::windows::Window;
 
 /// Before the rows of a table.
 const BEFORE: &str = "  ";
-/// What a window's results are booked under.
-const WINDOW: &str = "window:";
 
 /// The books, a source a row; below, what else there is to say of some. Accepted is
 /// acknowledged + stored + evicted + lost.
@@ -38,7 +36,7 @@ fn fault(mark: Mark, number: u64) -> Cell {
 
 fn books(one: &Source) -> [Cell; 8] {
     let last = match one.last_reading_age_s {
-        _ if one.name.starts_with(WINDOW) => String::new(),
+        _ if is_window(&one.name) => String::new(),
         Some(age_s) => ago(age_s),
         None => "none yet".to_owned(),
     };

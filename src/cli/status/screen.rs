@@ -1,11 +1,11 @@
 //! A status for people: the facts of the page, on a terminal.
 
 use super::lists;
-use crate::cli::digits::{bytes, counted, grouped};
+use crate::cli::digits::{ago, bytes, counted, grouped, rate, seconds};
 use crate::cli::terminal::{Mark, Paint};
 use crate::http::notices::Notice;
 use crate::http::status::{Journal, Uplink};
-use crate::http::words::{self, length};
+use crate::http::words;
 use crate::shell::{Report, log_line};
 
 /// Lines of the log that are worth a screen.
@@ -201,20 +201,4 @@ fn written(journal: &Journal) -> Option<String> {
         line += &format!(", {} a reading", bytes(per_reading.round() as u64));
     }
     Some(line)
-}
-
-/// A length of time to the second, as people say it.
-pub(super) fn seconds(seconds: f64) -> String {
-    if seconds < 1.0 { "0s".to_owned() } else { length(seconds.floor()) }
-}
-
-/// How long ago something was.
-pub(super) fn ago(s: f64) -> String {
-    if s < 1.0 { "just now".to_owned() } else { format!("{} ago", seconds(s)) }
-}
-
-/// A second; a slow one with a decimal.
-fn rate(per_s: f64) -> String {
-    let is_whole = per_s >= 10.0 || per_s == 0.0;
-    if is_whole { grouped(per_s.round() as u64) } else { format!("{per_s:.1}") }
 }

@@ -133,8 +133,8 @@ impl Agent {
         }
     }
 
-    /// An uplink is done with a run of entries, numbered one after the other if they
-    /// have numbers. Once all uplinks are, their numbers are.
+    /// Notes that an uplink is done with a run of entries, whose numbers follow each
+    /// other if they have any. The numbers are acknowledged once all uplinks are done.
     fn settle(&mut self, now: &Now, at: usize, run: &[(Offset, Entry)]) {
         self.unsaved_since.get_or_insert(now.mono);
         let is_only = self.uplinks.len() == 1;
@@ -159,7 +159,7 @@ impl Agent {
         }
     }
 
-    /// The entry need not be remembered.
+    /// Drops what was remembered of an entry until every uplink was done with it.
     fn is_through(&mut self, offset: Offset, entry: &Entry) {
         match entry {
             Entry::Reading(_) | Entry::Clock(_) | Entry::Window(_) | Entry::Late(_) => {}
@@ -171,7 +171,8 @@ impl Agent {
         }
     }
 
-    /// One entry that the broker of an uplink will never take.
+    /// Writes off an entry that the broker of an uplink will never take, and keeps a
+    /// reading in the quarantine.
     fn set_aside(
         &mut self,
         now: &Now,
@@ -182,7 +183,7 @@ impl Agent {
         self.unsaved_since.get_or_insert(now.mono);
         if let Entry::Reading(record) = entry {
             let mut record = record.clone();
-            // As it was sent, its time final.
+            // The quarantine keeps it with the final time that it was sent with.
             self.timing.finish(offset, &mut record);
             let source = record.source.clone();
             let refusal = self.refusal_by_broker(at, record, why);
@@ -214,7 +215,7 @@ impl Agent {
     }
 
     pub(super) fn publish(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        // Nor is anything said of names that may have to change.
+        // Nothing may leave under names that may still have to change.
         if !self.vouching.is_vouched() {
             return;
         }
@@ -237,8 +238,8 @@ impl Agent {
     }
 
     fn publish_entries(&mut self, now: &Now, at: usize, effects: &mut Vec<Effect>) {
-        // What gets a better time on its way out is given to the windows, and
-        // they are not there yet.
+        // Readings that get a better time on their way out are given to the windows, which
+        // are not ready for them before the replay is over.
         if self.windows.is_replaying() {
             return;
         }
@@ -270,7 +271,7 @@ impl Agent {
         }
     }
 
-    /// What is published, with its final times.
+    /// The content of a publish, its readings with their final times.
     fn body(&mut self, now: &Now, at: usize, mut entries: Vec<(Offset, Entry)>) -> PublishBody {
         for (offset, entry) in &mut entries {
             if let Entry::Reading(record) = entry
@@ -289,12 +290,12 @@ impl Agent {
             });
             return PublishBody::Batch(records.collect());
         }
-        // Only readings go together: this is one entry.
+        // A batch holds readings only, so this is one entry.
         entries.pop().map_or(PublishBody::Batch(Vec::new()), |(_, entry)| PublishBody::Entry(entry))
     }
 }
 
-/// Whether both have numbers of one source and numbering, one after the other.
+/// Whether `next` has the number after that of `one`, in the same source and epoch.
 fn is_followed_by(one: &Entry, next: &Entry) -> bool {
     match (one.numbered(), next.numbered()) {
         (Some(one), Some(next)) => {

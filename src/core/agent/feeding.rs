@@ -1,5 +1,5 @@
-//! The windows as part of the agent: readings in, results out as entries, and
-//! the journal once more after a restart.
+//! The windows as part of the agent: readings in, results out as entries, and the
+//! replay of the journal after a restart.
 
 use super::windows::Expected;
 use super::*;
@@ -51,8 +51,8 @@ impl Agent {
         self.windows.offer(record, moves, now)
     }
 
-    /// What the windows say becomes entries of the next commit; during a replay
-    /// it is held against the journal.
+    /// Turns what the windows say into entries of the next commit; during a replay it is
+    /// compared with the journal instead.
     fn tell(&mut self, now: &Now, outputs: Vec<(usize, Output)>, record: Option<&Record>) {
         for (slot, output) in outputs {
             self.windows.count(slot, &output);
@@ -109,12 +109,14 @@ impl Agent {
         self.pending.push(entry, now.mono);
     }
 
-    /// Sources that have fallen silent, and windows to be flushed.
+    /// Journals which sources have fallen silent and which windows are flushed, and lets
+    /// that take effect.
     pub(super) fn watch_silence(&mut self, now: &Now) {
         if self.windows.is_replaying() {
             return;
         }
-        // Those that fall silent together do not release each other.
+        // The marks of a group take effect at once. One by one, the first would let the
+        // watermark jump to that of sources which are silent too.
         for marks in self.windows.silent(now) {
             for mark in &marks {
                 self.pending.push(Entry::Idle(mark.clone()), now.mono);
@@ -127,7 +129,7 @@ impl Agent {
         }
     }
 
-    /// A part of the journal, for the windows.
+    /// Takes in a part of the journal that was fetched for the replay.
     pub(super) fn replayed(&mut self, now: &Now, fetched: Fetched, effects: &mut Vec<Effect>) {
         // Evicted, or damaged: what is computed from the rest may differ.
         let first = fetched.entries.first().map_or(fetched.next, |(offset, _)| *offset);
@@ -161,7 +163,7 @@ impl Agent {
         let together = self.windows.gathered();
         let outputs = self.windows.fall_silent(&together);
         self.tell(now, outputs, None);
-        // What was lost with the last commit is said now.
+        // Results that were lost with a commit that a crash cut off are journaled now.
         for (slot, told) in self.windows.end_replay(now.mono) {
             self.journal_told(now, slot, told);
         }
@@ -189,7 +191,7 @@ impl Agent {
         }
     }
 
-    /// What is durable now is shown on site: readings whose turn has come, results.
+    /// Shows on site what has become durable: results, and readings whose turn has come.
     pub(super) fn show(&mut self, first: Offset, entries: &[Entry], effects: &mut Vec<Effect>) {
         let mut ordered = Vec::new();
         for (offset, entry) in (first.0..).map(Offset).zip(entries) {

@@ -13,8 +13,9 @@ impl Agent {
         self.say_frontiers(now, at, due, effects);
     }
 
-    /// Before the last word: what has changed since it was said, whenever that
-    /// was. What this gateway has handed over is known exactly while it is down.
+    /// Before the last status of a stop: publishes every frontier that has changed since,
+    /// without waiting for its interval, so that consumers know exactly how far this
+    /// gateway came while it is down.
     pub(super) fn publish_last_frontiers(
         &mut self,
         now: &Now,
@@ -50,8 +51,8 @@ impl Agent {
         due.map(|(source, _)| source.clone()).collect()
     }
 
-    /// The sources whose account has changed since their frontier was said, and
-    /// when it may be said again.
+    /// The sources whose account has changed since their frontier was published, and when
+    /// it may be published again.
     fn frontier_times(&self, at: usize) -> impl Iterator<Item = (&SourceId, MonoTime)> {
         let uplink = &self.uplinks[at];
         let interval = uplink.settings.frontier_interval;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What a batch brought, for its notices.
 #[derive(Default)]
-struct Tally {
+struct BatchCounts {
     implausible: u64,
     lag: Option<(Span, Span)>,
     count: u64,
@@ -33,15 +33,15 @@ impl Agent {
         let goes_on = advance.is_some();
         let settings = self.source_settings(&source);
         let (clock, clock_flags) = self.clock.reading_at(&arrival, now);
-        let mut tally = Tally::default();
+        let mut counts = BatchCounts::default();
         let mut refusals = refused;
         let mut source_clock = self.source_clocks.remove(&source).unwrap_or_default();
         let came = Came { settings: &settings, clock: &clock, arrival: &arrival };
         for mut reading in readings {
             if self.is_repeat(&source, &reading, &came, &source_clock) {
-                tally.duplicates += 1;
-                // It may be one that the journal has beyond its source's place: then
-                // there is one less to come.
+                counts.duplicates += 1;
+                // The journal may have it beyond its source's saved position: then one
+                // less of those is still to come again.
                 if goes_on {
                     self.positions.has_next(&source);
                 }
@@ -67,9 +67,9 @@ impl Agent {
                     let parts = (&mut reading, &mut stamp);
                     match self.values.shape(&settings, &source, parts) {
                         Shaped::Kept => {
-                            self.number(now, &source, (reading, stamp), &mut tally, effects);
+                            self.number(now, &source, (reading, stamp), &mut counts, effects);
                         }
-                        Shaped::HeldBack => tally.held_back += 1,
+                        Shaped::HeldBack => counts.held_back += 1,
                         Shaped::Refused(why) => {
                             let why = (why.kind(), why.reason().to_owned());
                             refusals.push(refusal(&source, &arrival, reading, why));
@@ -82,21 +82,21 @@ impl Agent {
             }
         }
         self.source_clocks.insert(source.clone(), source_clock);
-        self.books.account(&source).duplicates += tally.duplicates;
-        self.note(&source, now.mono, &tally, effects);
+        self.books.account(&source).duplicates += counts.duplicates;
+        self.note(&source, now.mono, &counts, effects);
         self.quarantine(now, &source, refusals, effects);
         if let Some(advance) = advance {
             self.positions.advance(&source, advance.to);
         }
-        // With the next commit, also for repeats: what they repeat may be in it, or
-        // in the one on its way.
+        // A batch of repeats too waits for the next commit: what they repeat may be in it,
+        // or in the one under way.
         if let Some(receipt) = receipt {
             self.pending.owe(receipt, now.mono);
         }
     }
 
     fn turn_away(&mut self, batch: Batch, effects: &mut Vec<Effect>) {
-        // What a source keeps a place in is not lost by that: it comes again.
+        // A source with a saved position loses nothing by a refusal: it sends again.
         let count = if batch.advance.is_some() { 0 } else { batch.readings.len() as u64 };
         self.books.account(&batch.source).refused_full += count;
         self.refused_since_full += count;
@@ -114,24 +114,29 @@ impl Agent {
         now: &Now,
         source: &SourceId,
         (reading, stamp): (Reading, Stamp),
-        tally: &mut Tally,
+        counts: &mut BatchCounts,
         effects: &mut Vec<Effect>,
     ) {
         let lag = stamp.ingest_time.lag_behind(stamp.event_time);
-        tally.count += 1;
-        tally.lag = Some(tally.lag.map_or((lag, lag), |(min, max)| (min.min(lag), max.max(lag))));
+        counts.count += 1;
+        counts.lag = Some(counts.lag.map_or((lag, lag), |(min, max)| (min.min(lag), max.max(lag))));
         if let Some(event_time) = moves_frontier(&stamp) {
             self.books.saw_event(source, event_time);
         }
         self.lateness.saw(source, &stamp);
-        if !stamp::is_plausible(stamp.flags) {
-            tally.implausible += 1;
+        if !stamp.flags.is_plausible() {
+            counts.implausible += 1;
         }
         let (epoch, seq) = (self.books.epoch(), self.books.accept(source));
         let record = Record { epoch, seq, ..release::record(source, reading, stamp) };
         self.remember(&record, effects);
+        self.journal_reading(now, record);
+    }
+
+    /// Puts a numbered reading into the next commit and gives it to the windows, so
+    /// that their results follow it in the journal.
+    pub(super) fn journal_reading(&mut self, now: &Now, record: Record) {
         let is_open = seal::is_open(&record.stamp);
-        // Before it is moved away; what the windows say follows it in the journal.
         let for_windows = (!self.windows.is_empty()).then(|| record.clone());
         let offset = self.pending.push(Entry::Reading(record), now.mono);
         if is_open {
@@ -142,21 +147,27 @@ impl Agent {
         }
     }
 
-    fn note(&mut self, source: &SourceId, now: MonoTime, tally: &Tally, effects: &mut Vec<Effect>) {
-        if tally.held_back > 0 {
+    fn note(
+        &mut self,
+        source: &SourceId,
+        now: MonoTime,
+        counts: &BatchCounts,
+        effects: &mut Vec<Effect>,
+    ) {
+        if counts.held_back > 0 {
             let account = self.books.account(source);
-            account.held_back += tally.held_back;
+            account.held_back += counts.held_back;
             account.last_reading = Some(now);
         }
-        let Some((min, max)) = tally.lag else { return };
+        let Some((min, max)) = counts.lag else { return };
         self.windows.measured();
-        self.accept_rate.add(now, tally.count);
+        self.accept_rate.add(now, counts.count);
         let account = self.books.account(source);
         account.last_reading = Some(now);
-        account.implausible += tally.implausible;
-        let (source, count) = (source.clone(), tally.count);
-        if tally.implausible > 0 {
-            let count = tally.implausible;
+        account.implausible += counts.implausible;
+        let (source, count) = (source.clone(), counts.count);
+        if counts.implausible > 0 {
+            let count = counts.implausible;
             effects.push(Effect::Notice(Notice::ImplausibleTime { source: source.clone(), count }));
         }
         effects.push(Effect::Notice(Notice::Lag { source, min, max, count }));
@@ -259,7 +270,7 @@ impl Agent {
         self.books.committed(&done.commit.meta);
         self.timing.committed(&done.commit.meta);
         self.vouching.committed(id);
-        // On site things keep the names that the journal has.
+        // Unlike the uplinks, outputs on site get entries under the names in the journal.
         self.show(done.commit.first, entries, effects);
         if let Some(checkpoint) = self.windows.committed(id) {
             let bytes = Arc::new(checkpoint.encode());
@@ -290,13 +301,13 @@ impl Agent {
     }
 }
 
-/// All of it, its frontier as the first range.
+/// All ranges of a set, the one up to its frontier first.
 fn all_offsets(set: &RangeSet) -> Vec<(Offset, Offset)> {
     let whole = (set.frontier() > 0).then_some((Offset(0), Offset(set.frontier())));
     whole.into_iter().chain(offsets(set)).collect()
 }
 
-/// The ranges above its frontier.
+/// The ranges of a set that lie above its frontier.
 fn offsets(set: &RangeSet) -> Vec<(Offset, Offset)> {
     set.ranges().map(|(first, end)| (Offset(first), Offset(end))).collect()
 }
@@ -305,18 +316,18 @@ fn is_by_device(stamp: &Stamp) -> bool {
     matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected)
 }
 
-/// The event time that a stamp vouches for. A clock that nobody vouches for, a
-/// stamp from the future, one of a device that never was set and old news move
-/// nothing, and none moves beyond the arrival.
+/// The event time that the delivery frontier may advance to by this stamp. A clock that
+/// is not synchronized, an implausible device time and a retained message advance
+/// nothing, and no stamp advances it beyond the reading's arrival.
 fn moves_frontier(stamp: &Stamp) -> Option<EventTime> {
-    let is_plausible = !is_by_device(stamp) || stamp::is_plausible(stamp.flags);
+    let is_plausible = !is_by_device(stamp) || stamp.flags.is_plausible();
     let is_news = !stamp.flags.has(Flags::RETAINED);
     let is_known = stamp.state.is_trusted() && is_plausible && is_news;
     is_known.then(|| stamp.event_time.min(stamp.ingest_time.as_event_time()))
 }
 
-/// A reading that the source's rules refuse, in a word and in a sentence, with what
-/// it said: its stamp is its own claim and no more.
+/// The refusal of a reading by its source's rules: `kind` and `reason` are why, in a word
+/// and in a sentence. It was not stamped, so the stamp has only what the device claimed.
 fn refusal(
     source: &SourceId,
     arrival: &Arrival,

@@ -52,14 +52,14 @@ impl Orders {
         self.slots.iter().map(|slot| slot.order.state()).collect()
     }
 
-    /// An entry from before the checkpoint: held again by those that held it.
+    /// Gives an entry from before the checkpoint to the orders that were holding it then.
     pub(super) fn refill(&mut self, clock: &ClockSettings, offset: Offset, entry: &Entry) {
         let Some(record) = self.wanted(clock, entry) else { return };
         let record = Arc::new(record.clone());
         self.slots.iter_mut().for_each(|slot| slot.order.refill(offset, &record));
     }
 
-    /// After the replay: what is missing of what orders held, said.
+    /// After the replay: reports held readings that the journal no longer has.
     pub(super) fn end_refill(&mut self, effects: &mut Vec<Effect>) {
         for slot in &mut self.slots {
             let readings = slot.order.take_missing();
@@ -70,7 +70,7 @@ impl Orders {
         }
     }
 
-    /// A durable entry.
+    /// Gives a durable entry to the orders.
     pub(super) fn feed(
         &mut self,
         settings: &Settings,
@@ -105,12 +105,12 @@ impl Orders {
         }
     }
 
-    /// No more entries for now.
+    /// Applies the silences noted so far; call when no further entry is at hand.
     pub(super) fn settle(&mut self, out: &mut Vec<OrderedReading>) {
         self.slots.iter_mut().for_each(|slot| slot.order.settle(out));
     }
 
-    /// A reading that moves watermarks was taken in.
+    /// Notes that a reading which moves watermarks was taken in.
     pub(super) fn heard(&mut self, source: &SourceId, now: MonoTime) {
         for slot in &mut self.slots {
             if let Some(heard) = slot.heard.get_mut(source) {
@@ -119,7 +119,7 @@ impl Orders {
         }
     }
 
-    /// Waits for every source anew: nobody listened until now.
+    /// Starts the idle timers of all sources again: during the replay nothing came in.
     pub(super) fn wait_anew(&mut self, now: MonoTime) {
         let all = self.slots.iter_mut().flat_map(|slot| slot.heard.values_mut());
         all.for_each(|heard| *heard = (now, false));
@@ -134,8 +134,9 @@ impl Orders {
         self.slots.iter().filter_map(of_slot).min()
     }
 
-    /// Marks for sources that have been silent for too long, each said once. They
-    /// count when they come back in the journal's order.
+    /// Marks for sources that have been silent for too long, each given once. They take
+    /// effect when they are durable and [`Orders::feed`] gets them among the other
+    /// entries.
     pub(super) fn take_silent(&mut self, now: &Now) -> Vec<IdleMark> {
         let mut marks = Vec::new();
         for slot in &mut self.slots {

@@ -1,5 +1,6 @@
-//! Where sources are that go on from there after a restart: durable in the same
-//! commit as the readings up to there, so that a crash repeats none and skips none.
+//! The positions of sources that can go on where they were, such as files. A position
+//! becomes durable in the same commit as the readings up to it, so that a crash neither
+//! repeats nor skips one.
 
 use std::sync::Arc;
 
@@ -7,14 +8,14 @@ use super::*;
 use crate::core::id::Seq;
 use crate::core::seam::{Batch, Position};
 
-/// The places of all sources.
+/// The positions of all sources that have one.
 #[derive(Debug, Default)]
 pub(super) struct Positions(BTreeMap<SourceId, Place>);
 
 #[derive(Debug, Default)]
 struct Place {
     at: Arc<[u8]>,
-    /// Readings beyond it that the journal has already.
+    /// Readings after `at` that the journal already has and that will come again.
     ahead: u64,
 }
 
@@ -22,7 +23,7 @@ impl Positions {
     pub(super) fn open(meta: &Meta, is_numbering_broken: bool) -> Self {
         let places = meta.positions.iter().map(|(source, position)| {
             let tail = meta.sources.get(source).map_or(Seq(0), |books| books.tail);
-            // In a new numbering nobody can tell how many there are.
+            // Numbers of two epochs cannot be subtracted.
             let ahead = match is_numbering_broken {
                 true => 0,
                 false => tail.0.saturating_sub(position.tail.0),
@@ -32,15 +33,15 @@ impl Positions {
         Self(places.collect())
     }
 
-    /// Whether a batch goes on from where its source is.
+    /// Whether a batch begins at the position of its source, or has none.
     pub(super) fn lets_in(&self, batch: &Batch) -> bool {
         let Some(advance) = &batch.advance else { return true };
         let at = self.0.get(&batch.source).map(|place| &place.at);
         at.map_or(advance.from.is_empty(), |at| *at == advance.from)
     }
 
-    /// Whether the next reading of a source that goes on from its place is one that
-    /// the journal has already.
+    /// Whether the next reading of a source that goes on from its position is one that
+    /// the journal has already. Counts it as come.
     pub(super) fn has_next(&mut self, source: &SourceId) -> bool {
         let ahead = self.0.get_mut(source).map(|place| &mut place.ahead);
         let Some(ahead) = ahead.filter(|ahead| **ahead > 0) else { return false };
@@ -58,13 +59,13 @@ impl Positions {
 }
 
 impl Agent {
-    /// Where each source is that goes on from there.
+    /// The position of each source that has one.
     pub fn positions(&self) -> BTreeMap<SourceId, Arc<[u8]>> {
         let places = self.positions.iter();
         places.map(|(source, place)| (source.clone(), Arc::clone(&place.at))).collect()
     }
 
-    /// The part of the meta that this is.
+    /// Writes the positions into the meta of a commit.
     pub(super) fn fill_positions(&self, meta: &mut Meta) {
         let stored = self.positions.iter().map(|(source, place)| {
             let tail = meta.sources.get(source).map_or(Seq(0), |books| books.tail);

@@ -1,5 +1,5 @@
-//! Going through the journal once more after a restart: what rests on the journal is
-//! taken up from where it was saved last, part by part.
+//! Reading the journal again after a restart, part by part: state that is computed from
+//! the journal is rebuilt from where it was saved last.
 
 use super::*;
 use crate::core::limits::{FETCH_BYTES_MAX, FETCH_ENTRIES_MAX};
@@ -30,8 +30,8 @@ impl Recall {
         Some(Fetch { from: self.next, entries_max, bytes_max, purpose: self.purpose })
     }
 
-    /// A part has come, up to `next`. True when it was the last one: a store that
-    /// comes no further must not be asked for ever.
+    /// A part has come, up to `next`. True when it was the last one. It is also the last
+    /// when the store came no further: it must not be asked for ever.
     pub(super) fn advance(&mut self, next: Offset) -> bool {
         let is_stuck = next <= self.next;
         self.is_fetching = false;

@@ -10,10 +10,10 @@
 //! - Another one is judged like a reading of a batch: by its device time, which
 //!   says nothing about the device's clock any more. What the source's policy
 //!   would quarantine is flagged instead: the operator has decided. Without a
-//!   device time it happened when it first came, as far as the clock of that
-//!   moment can be trusted, which nobody knows now: `bounded`.
+//!   device time its event time is that of its first arrival, with origin `bounded`:
+//!   how good the clock was then is no longer known.
 //!
-//! Neither moves the measure of lateness or the skew of a device, and no deadband
+//! Neither changes the measured lateness or the skew of a device, and no deadband
 //! holds them back. An increment that had not been added to its total is added now.
 
 use super::*;
@@ -75,7 +75,7 @@ impl Agent {
         if trusted.is_some() {
             let mut fresh = SourceClock::default();
             let stamped = stamp::stamp(&settings, &clock, arrival, trusted, &mut fresh);
-            // The gateway's time of now is not that of the event.
+            // The stamp by the gateway is of now, long after the event.
             if let Verdict::Stamp(stamp) = stamped.verdict
                 && stamp.origin != Origin::Substituted
             {
@@ -98,8 +98,8 @@ impl Agent {
         }
     }
 
-    /// As first said. A time that was open in an earlier boot can no more be found
-    /// out by that boot's clock.
+    /// The stamp as it was first made. Where the time was open and of an earlier boot, it
+    /// can no longer be corrected: its origin is unknown.
     fn stamp_again(&self, mut stamp: Stamp) -> Stamp {
         stamp.flags = stamp.flags.with(Flags::RELEASED);
         if seal::is_open(&stamp) && stamp.boot != self.clock.boot_id() {
@@ -113,19 +113,12 @@ impl Agent {
         record.epoch = self.books.epoch();
         self.books.account(&record.source).last_reading = Some(now.mono);
         self.accept_rate.add(now.mono, 1);
-        let is_open = seal::is_open(&record.stamp);
-        let for_windows = (!self.windows.is_empty()).then(|| record.clone());
-        let offset = self.pending.push(Entry::Reading(record), now.mono);
-        if is_open {
-            self.timing.opened(offset);
-        }
-        if let Some(record) = for_windows {
-            self.give_to_windows(now, &record);
-        }
+        self.journal_reading(now, record);
     }
 }
 
-/// The policy where nothing is quarantined.
+/// The source's policy with `Quarantine` replaced by `Flag`: what an operator releases
+/// is not quarantined again.
 fn kept(policy: OnBadTime) -> OnBadTime {
     match policy {
         OnBadTime::Quarantine => OnBadTime::Flag,
@@ -133,7 +126,7 @@ fn kept(policy: OnBadTime) -> OnBadTime {
     }
 }
 
-/// Its number comes when it is journaled.
+/// A record without a number: it gets one when it is journaled.
 pub(super) fn record(source: &SourceId, reading: Reading, stamp: Stamp) -> Record {
     Record {
         source: source.clone(),

@@ -2,9 +2,9 @@
 //! the memory of them goes on after a restart.
 //!
 //! The memory is a function of the journal ([`crate::core::dedupe`]), and the
-//! journal cannot be kept for a whole horizon. So the memory is checkpointed as of
-//! an offset, the journal is kept from there on, and after a restart it is gone
-//! through from there. Until that is done no readings are taken.
+//! journal cannot be kept for a whole horizon. So the memory is checkpointed as of an
+//! offset, the journal is kept from there on, and after a restart it is read again from
+//! there. Until that is done no readings are taken.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::core::reading::{Arrival, Reading, Record};
 use crate::core::seam::{Checkpointed, Fetch, Fetched};
 use crate::core::stamp;
 
-/// Between two checkpoints, when nothing urges.
+/// Between two checkpoints as a rule.
 const INTERVAL: Span = Span::from_secs(300);
 /// Between two checkpoints when the journal grows fast.
 const INTERVAL_MIN: Span = Span::from_secs(30);
 /// Between two checkpoints while the disk is full and waits for one.
 const HURRIED_INTERVAL: Span = Span::from_secs(1);
-/// Entries of the journal beyond which a start would take long: a checkpoint
-/// spares them.
+/// Entries since the last checkpoint at which the next one is made early: to read more
+/// of them again would make a start slow.
 const RECALL_MAX: u64 = 500_000;
 
 /// The memory of repeats, and its checkpoints.
@@ -32,7 +32,7 @@ const RECALL_MAX: u64 = 500_000;
 pub(super) struct Repeats {
     dedupe: Dedupe,
     recall: Option<Recall>,
-    /// A durable checkpoint has everything below: it need not be gone through.
+    /// A durable checkpoint covers every entry below.
     covered: Offset,
     /// A checkpoint that waits for its commit, and one that is being written.
     staged: Option<(CommitId, Offset, Vec<u8>)>,
@@ -40,13 +40,13 @@ pub(super) struct Repeats {
     next_checkpoint: MonoTime,
     written_at: MonoTime,
     is_changed: bool,
-    /// It was said that a part of the journal is gone.
+    /// Whether it was reported that a part of the journal is gone.
     is_torn: bool,
 }
 
 impl Repeats {
-    /// What a checkpoint left; what is in the journal after it is still to come.
-    /// Without a checkpoint that is the whole journal.
+    /// The memory of a checkpoint. Entries after it are still to be read from the journal;
+    /// without a checkpoint, all entries.
     pub(super) fn open(
         settings: &Settings,
         recovered: &Recovered,
@@ -61,7 +61,8 @@ impl Repeats {
         let restored = recovered.dedupe.as_ref().filter(|_| !is_empty);
         let covered = match restored.map(|bytes| dedupe.restore(bytes)) {
             Some(Ok(through)) if through <= next => through,
-            // What the journal has lost may come again.
+            // The checkpoint knows readings that the journal has lost: if they come again,
+            // they must not be taken for repeats.
             Some(Ok(_)) => {
                 dedupe = Dedupe::new(&settings.sources);
                 first_kept
@@ -87,8 +88,8 @@ impl Repeats {
         }
     }
 
-    /// The sources and their rules are others from here on; `next` is where the
-    /// journal has come to.
+    /// Takes over the sources and rules of a new configuration; `next` is the end of the
+    /// journal.
     pub(super) fn change_rules(
         &mut self,
         sources: &BTreeMap<SourceId, SourceSettings>,
@@ -102,14 +103,14 @@ impl Repeats {
             return;
         }
         if was_empty {
-            // Nothing before is remembered.
+            // There was no rule before, so there is nothing to remember of it.
             self.covered = next;
         }
         self.is_changed = true;
         self.next_checkpoint = self.next_checkpoint.min(now);
     }
 
-    /// Entries below need not be kept for this.
+    /// Entries below need not be kept for the memory of repeats.
     pub(super) fn covered(&self) -> Offset {
         self.covered
     }
@@ -133,37 +134,38 @@ impl Repeats {
         Some(self.next_checkpoint).filter(|_| can_commit && self.is_changed && self.is_free())
     }
 
-    /// Whether a commit must be made for a checkpoint to ride on; `next` is where
-    /// the journal has come to.
+    /// Whether a commit must be made because a checkpoint is due; `next` is the end of the
+    /// journal.
     pub(super) fn is_checkpoint_due(&self, next: Offset, now: MonoTime) -> bool {
         let is_far = next.0.saturating_sub(self.covered.0) > RECALL_MAX
             && self.written_at + INTERVAL_MIN <= now;
         self.is_free() && ((self.is_changed && self.next_checkpoint <= now) || is_far)
     }
 
-    /// No checkpoint is on its way, and one can be made.
+    /// Whether a checkpoint can be begun.
     fn is_free(&self) -> bool {
         !self.dedupe.is_empty() && !self.is_busy() && !self.is_recalling()
     }
 
-    /// Whether a checkpoint is on its way.
+    /// Whether a checkpoint waits for its commit or is being written.
     pub(super) fn is_busy(&self) -> bool {
         self.staged.is_some() || self.writing.is_some()
     }
 
-    /// The disk is full, and what is kept for this could go.
+    /// The disk is full, and a checkpoint would free what is kept for this memory alone.
     pub(super) fn hurry(&mut self, now: MonoTime) {
         self.is_changed = true;
         self.next_checkpoint = self.next_checkpoint.min(now + HURRIED_INTERVAL);
     }
 
-    /// The agent stops: one checkpoint more, so that the next start has nothing to
-    /// go through.
+    /// The agent stops: one last checkpoint, so that the next start need not read the
+    /// journal again.
     pub(super) fn stop(&mut self, now: MonoTime) {
         self.next_checkpoint = self.next_checkpoint.min(now);
     }
 
-    /// A commit is made that holds everything that is remembered, up to `end`.
+    /// Stages a checkpoint with the commit `id`, which ends at `end` and makes everything
+    /// durable that is remembered now.
     pub(super) fn stage(&mut self, id: CommitId, end: Offset, now: MonoTime) {
         if self.is_checkpoint_due(end, now) {
             self.staged = Some((id, end, self.dedupe.encode(end)));
@@ -179,7 +181,7 @@ impl Repeats {
         Some(bytes)
     }
 
-    /// The commit is tried again under another number.
+    /// A failed commit is retried under a new id: the staged checkpoint follows it.
     pub(super) fn renumbered(&mut self, id: CommitId) {
         if let Some((staged, ..)) = &mut self.staged {
             *staged = id;
@@ -199,7 +201,7 @@ impl Repeats {
     }
 }
 
-/// How a batch came.
+/// The circumstances in which a batch came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came<'a> {
     pub(super) settings: &'a SourceSettings,
@@ -241,7 +243,7 @@ impl Agent {
         }
     }
 
-    /// A part of the journal, for the memory of repeats.
+    /// Takes in a part of the journal that was fetched for the memory of repeats.
     pub(super) fn recalled(&mut self, fetched: Fetched, effects: &mut Vec<Effect>) {
         let is_torn = is_torn(&fetched);
         let repeats = &mut self.repeats;

@@ -24,8 +24,8 @@ impl Agent {
                 .max()
                 .unwrap_or(0),
             uncommitted: self.pending.uncommitted() as u64,
-            // What was there before this start has no marks: then the segments
-            // it lies in tell, which may be earlier.
+            // Entries from before this start have no marks of their own: their segments'
+            // are used, which may be earlier.
             oldest_event: self
                 .ages
                 .oldest(frontier.0)

@@ -2,15 +2,15 @@
 //!
 //! What belongs to a source's name stays: its books and with them its numbering, its
 //! position, its totals, its memory of repeats, what it has in the journal. One that comes back
-//! goes on. Windows do not wait for a source that has left, nor for one that is new
-//! before its first reading: either is said in the journal or follows from it, so
-//! that a replay comes to the same results.
+//! goes on. Windows do not wait for a source that has left, nor for a new one before its
+//! first reading. Both are in the journal or follow from it, so that a replay comes to
+//! the same results.
 
 use super::*;
 
 impl Agent {
-    /// These are the sources from here on. Of those that leave, everything that
-    /// was handed in has been taken before.
+    /// Takes over the sources of a new configuration. Those that leave have handed in
+    /// everything before.
     pub(super) fn change_sources(
         &mut self,
         now: &Now,
@@ -19,7 +19,7 @@ impl Agent {
         for source in sources.keys() {
             self.books.account(source);
         }
-        // Whatever bears its name later need not be the same device.
+        // A later source of the same name may be another device with another clock.
         self.source_clocks.retain(|source, _| sources.contains_key(source));
         self.windows.change_sources(&sources, now.mono);
         self.repeats.change_rules(&sources, self.pending.next(), now.mono);

@@ -46,7 +46,7 @@ impl Agent {
     }
 
     fn evict_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        // A commit on its way does not know of this: the next one carries it.
+        // The commit under way was made without this eviction; the next one carries it.
         if self.pending.is_outstanding() || self.start > self.buffer.start() {
             return;
         }
@@ -54,8 +54,9 @@ impl Agent {
         let limit = self.expiry.limit(now, state, self.buffer.segments());
         let (frontier, covered) = (self.frontier_offset(), self.windows.covered(false));
         let (timing, expiry) = (&self.timing, &self.expiry);
-        // What is done with goes by itself; what the windows still need stays, and
-        // so does what an unsynchronized clock has stamped.
+        // Segments that are done with are trimmed anyway. One that the windows still need
+        // does not expire, nor one with times that are open or were changed by a seal: its
+        // age is not known.
         let is_expired = |segment: &SegmentInfo| {
             let is_idle = segment.next > frontier && segment.next <= covered;
             let is_dated = timing.is_as_stamped(segment.first, segment.next);
@@ -80,7 +81,7 @@ impl Agent {
         self.unsaved_since.get_or_insert(now.mono);
     }
 
-    /// Gap records that would go with an evicted segment are written again.
+    /// Writes gap records again that would go with an evicted segment.
     fn carry_over_gaps(&mut self, now: &Now, end: Offset) {
         let kept = self.gaps.split_off(&end);
         for gap in std::mem::replace(&mut self.gaps, kept).into_values() {
@@ -119,7 +120,7 @@ impl Agent {
         self.unsaved_since.get_or_insert(now.mono);
     }
 
-    /// One reading or result that the broker will never take.
+    /// Writes off a reading or result that the broker will never take.
     pub(super) fn write_off_refused(
         &mut self,
         now: &Now,

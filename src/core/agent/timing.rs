@@ -1,4 +1,5 @@
-//! Final times: what waits for a better clock, seals, corrections.
+//! Final times: how long readings wait for a better clock, seals that fix their times,
+//! and corrections of those that left too early.
 
 use super::*;
 use crate::core::clock::correct::{self, SentStretch};
@@ -12,10 +13,11 @@ use std::sync::Arc;
 
 /// The ledger of clocks is written this often when nothing urgent changes it.
 const LEDGER_INTERVAL_NS: u64 = 60_000_000_000;
-/// Between two rounds of corrections: what was timed before the clock was known
-/// may still be on its way out, and gets one record, not one each.
+/// Between two rounds of corrections. Readings that were timed before the clock was known
+/// may still be going out: they are gathered into one record.
 const CORRECTION_INTERVAL: Span = Span::from_secs(10);
-/// Seals that are remembered; beyond, what is unsent must go out first.
+/// Seals that are remembered. With this many, unsent readings must go out before a new one
+/// is made.
 const SEALS_MAX: usize = 64;
 
 /// Which entries have their final time.
@@ -23,21 +25,22 @@ const SEALS_MAX: usize = 64;
 pub(super) struct Timing {
     /// Every entry below has its final time.
     sealed: Offset,
-    /// The same, durable: may be sent.
+    /// The same, durable: entries below may be sent.
     durable: Offset,
     seals: Vec<Seal>,
-    /// What leaves without a bound, and what of it is durable. A note is there
-    /// before its readings leave: after a crash they may be written off instead
-    /// of sent again, and then nothing else tells that the broker has them.
+    /// Stretches of readings that leave without an error bound, to be corrected later.
     sent: Vec<SentStretch>,
+    /// The part of them that is durable. A stretch must be durable before its readings
+    /// leave: after a crash they may be written off instead of sent again, and then
+    /// nothing else tells that the broker has them.
     noted: Arc<ClockLedger>,
-    /// The forwarder waits for such a note.
+    /// Forwarding waits until such a stretch is durable.
     needs_note: bool,
     /// The first entry from `sealed` on whose time is open.
     first_open: Option<Offset>,
-    /// The forwarder waits for a seal.
+    /// Forwarding waits for a seal.
     is_blocked: bool,
-    /// A seal that is due: commit.
+    /// A commit is due, for a seal or for a stretch in `sent`.
     is_due: bool,
     /// When a seal will be due.
     due_at: Option<MonoTime>,
@@ -76,7 +79,7 @@ impl Timing {
         }
     }
 
-    /// An entry came whose time is open.
+    /// Notes an entry whose time is open.
     pub(super) fn opened(&mut self, offset: Offset) {
         self.first_open.get_or_insert(offset);
     }
@@ -89,8 +92,8 @@ impl Timing {
         (self.is_blocked, self.needs_note) = (false, false);
     }
 
-    /// Whether the entry may be sent: its time is final, and if nothing bounds
-    /// that, it is noted for a correction, both durably.
+    /// Whether the entry may be sent: its time is final and, if nothing bounds its error,
+    /// it is noted for a correction; both are durable.
     pub(super) fn may_go(&mut self, offset: Offset, entry: &Entry) -> bool {
         let Some(record) = entry.reading().filter(|record| seal::is_open(&record.stamp)) else {
             return true;
@@ -105,8 +108,8 @@ impl Timing {
         may_go
     }
 
-    /// Gives a reading its final time, on its way out. True when the first one
-    /// was none that windows could use, and this one is better.
+    /// Gives a reading its final time on its way out. True when it is now fit for the
+    /// windows and was not before.
     pub(super) fn time(&mut self, offset: Offset, record: &mut Record) -> bool {
         if !seal::is_open(&record.stamp) {
             return false;
@@ -124,7 +127,7 @@ impl Timing {
         false
     }
 
-    /// The same for one that is not sent any more, uncounted.
+    /// Gives a reading its final time that is not sent any more; not counted.
     pub(super) fn finish(&self, offset: Offset, record: &mut Record) {
         if seal::is_open(&record.stamp) {
             record.stamp = self.timed(offset, record.stamp);
@@ -148,7 +151,7 @@ impl Timing {
         !is_retimed && correct::is_unbounded(&stamp)
     }
 
-    /// Notes what is sealed and about to leave without a bound.
+    /// Notes readings that are sealed and about to leave without an error bound.
     fn note<'a>(&mut self, leaving: impl Iterator<Item = (Offset, &'a Entry)>) {
         let sealed = self.sealed;
         for (offset, entry) in leaving.filter(|(offset, _)| *offset < sealed) {
@@ -169,13 +172,13 @@ impl Timing {
         self.noted = Arc::clone(&meta.clock);
     }
 
-    /// The correction at `offset` is with the broker.
+    /// The broker acknowledged the correction at `offset`.
     pub(super) fn corrected(&mut self, offset: Offset) {
         self.sent.retain(|stretch| stretch.correction != Some(offset));
         self.is_changed = true;
     }
 
-    /// Entries are lost: corrections among them must be made again.
+    /// Forgets corrections among entries that are lost: they will be made again.
     pub(super) fn lost(&mut self, first: Offset, end: Offset) {
         for stretch in &mut self.sent {
             if stretch.correction.is_some_and(|at| (first..end).contains(&at)) {
@@ -185,7 +188,8 @@ impl Timing {
         self.is_changed = true;
     }
 
-    /// Whether every reading in `[first, end)` happened when its own stamp says.
+    /// Whether every entry in `[first, end)` has its final time and no seal has changed
+    /// it, so that the stamps in the journal hold.
     pub(super) fn is_as_stamped(&self, first: Offset, end: Offset) -> bool {
         let overlaps = |seal: &Seal| seal.first < end && first < seal.end;
         end <= self.sealed && !self.seals.iter().any(overlaps)
@@ -208,7 +212,7 @@ impl Timing {
 }
 
 impl Agent {
-    /// Turns what the clock did into entries and notices.
+    /// Turns what happened to the clock into entries and notices.
     pub(super) fn watch_clock(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         self.clock.look(now);
         for event in self.clock.take_events() {
@@ -226,7 +230,7 @@ impl Agent {
         }
     }
 
-    /// Once the clock is known: corrections for what left before.
+    /// Once the clock is synchronized: makes corrections for readings that left before.
     pub(super) fn correct_if_due(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         let waits = self.timing.sent.iter().any(|stretch| stretch.correction.is_none());
         let is_due = now.uptime() >= self.timing.next_round;
@@ -246,13 +250,14 @@ impl Agent {
         }
     }
 
-    /// Synchronized, and the daemon has had its time to settle.
+    /// Whether the clock is synchronized and its daemon has had time to settle.
     fn is_settled_clock(&self, now: &Now) -> bool {
         let since = self.clock.synchronized_since();
         since.is_some_and(|since| now.uptime() >= after(since, self.settings.clock.restamp_settle))
     }
 
-    /// Until when readings whose time is open wait; `None` when they do not.
+    /// Until when readings whose time is open wait for a better clock; `None` when they do
+    /// not wait.
     fn waits_until(&self, now: &Now) -> Option<Uptime> {
         if self.buffer.admission() != Admission::Open {
             return None;
@@ -272,11 +277,12 @@ impl Agent {
         (until > now.uptime()).then_some(until)
     }
 
-    /// Decides when what the forwarder waits for is sealed.
+    /// Decides when to seal the entries that forwarding waits for.
     pub(super) fn plan_seal(&mut self, now: &Now) {
         (self.timing.is_due, self.timing.due_at) = (false, None);
         if self.timing.needs_note {
-            // A commit on its way may carry it: that is seen when it is there.
+            // The commit under way may carry the note already: another one is due only
+            // after it.
             self.timing.is_due = !self.pending.is_outstanding();
             return;
         }
@@ -292,14 +298,15 @@ impl Agent {
         }
     }
 
-    /// When a seal is due at the latest.
+    /// The latest time at which a seal must be made.
     pub(super) fn seal_deadline(&self) -> Option<MonoTime> {
         let is_free = !self.pending.is_outstanding() && self.is_any_up();
         let now_due = self.timing.is_due.then_some(MonoTime::from_ns(0));
         self.timing.due_at.or(now_due).filter(|_| is_free)
     }
 
-    /// Fills in what the commit says of clocks, with a seal if one can be given.
+    /// Fills in the part of a commit's meta that is about clocks, with a seal if one can be
+    /// made.
     pub(super) fn time_commit(&mut self, now: &Now, meta: &mut Meta) {
         self.timing.is_due = false;
         self.timing.forget_below(meta.frontier);
@@ -348,7 +355,7 @@ impl Agent {
             return self.timing.seal(end, Vec::new());
         };
         let is_ready = self.is_any_up() && self.waits_until(now).is_none();
-        // Only what is about to be sent: the rest may still learn a better time.
+        // Only entries about to be sent are sealed: the rest may still get a better time.
         let connected = || self.uplinks.iter().filter(|uplink| uplink.connection.is_up());
         let is_live = connected().any(|uplink| uplink.forward.is_caught_up(self.durable));
         let taken_up = connected().map(|uplink| uplink.forward.taken_up()).max();
@@ -358,7 +365,7 @@ impl Agent {
             self.timing.sealed = self.timing.sealed.max(first_open);
             return;
         }
-        // What was taken in holdover just now has the best time there is.
+        // Readings just taken in holdover have the best time there is.
         let is_fresh = first_open >= self.durable;
         let is_coasting = self.clock.reading(now).state == ClockState::Holdover;
         let timelines = if is_fresh && is_coasting { Vec::new() } else { self.timelines(end) };
@@ -378,7 +385,7 @@ impl Agent {
         concerned.filter_map(|at| Some((boots[at].id, self.clock.timeline(at)?))).collect()
     }
 
-    /// Whether anything that the broker does not have may still get another time.
+    /// Whether an entry that the broker has not acknowledged may still get another time.
     pub(super) fn has_open_times(&self) -> bool {
         self.timing.first_open.is_some() || !self.timing.seals.is_empty()
     }

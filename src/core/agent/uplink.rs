@@ -1,5 +1,6 @@
-//! One way up: its connection, its forwarder, and what was said on it. Each
-//! uplink has its own frontier; the journal is trimmed when all have it.
+//! One uplink: its connection, its forwarder, and what was published on it besides
+//! readings. Each uplink has its own acknowledged frontier; the journal is trimmed up to
+//! the lowest of them.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ pub(super) struct Drain {
     pub(super) sent: u64,
 }
 
-/// How far a stop has come.
+/// The stages of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    /// What is in flight may still be acknowledged.
+    /// Waits for the PUBACKs of what is in flight.
     Settling,
-    /// The last word on the status topic is in flight.
+    /// The last message on the status topic is in flight.
     LastWord,
     /// The connection is being closed.
     Closing,
@@ -34,10 +35,11 @@ pub(super) struct Uplink {
     pub(super) connection: Connection,
     pub(super) drain: Option<Drain>,
     pub(super) ack_rate: Rate,
-    /// When a source's delivery frontier was last said, and after which change
-    /// of its account.
+    /// When each source's delivery frontier was last published, and after which change of
+    /// its account.
     pub(super) said: BTreeMap<SourceId, (MonoTime, u64)>,
-    /// Its broker has been asked, since this start, how far it is.
+    /// Whether its broker has been asked, since this start, for the frontiers that it
+    /// retains.
     pub(super) has_asked: bool,
     stop: Option<Stop>,
 }
@@ -59,9 +61,9 @@ impl Uplink {
         }
     }
 
-    /// The uplinks of the configuration, each going on where it was. One that is
-    /// new begins with what the others have not finished; where there is only
-    /// one, it goes on whatever its name was.
+    /// The uplinks of the configuration, each going on where it was. A new one begins with
+    /// the entries that some other has not finished; if it is the only one, it thereby
+    /// goes on where the one before it was, whatever that was called.
     pub(super) fn open(settings: &Settings, meta: &Meta, now: &Now) -> Vec<Self> {
         let common = done_set(meta.frontier.max(meta.start), &meta.done);
         let own = |one: &UplinkSettings| {
@@ -89,7 +91,7 @@ impl Uplink {
         effects.push(Effect::Notice(Notice::Link(self.id, notice)));
     }
 
-    /// A frontier or status, retained.
+    /// Publishes a frontier or status, retained.
     pub(super) fn say(&mut self, body: PublishBody, now: MonoTime, effects: &mut Vec<Effect>) {
         let id = self.forward.send_control(now);
         let publish =
@@ -130,12 +132,12 @@ impl Uplink {
         self.connection.is_up() && self.stop.is_none()
     }
 
-    /// No entries go out any more.
+    /// Begins a stop: no more entries go out.
     pub(super) fn begin_stop(&mut self) {
         self.stop.get_or_insert(Stop::Settling);
     }
 
-    /// Whether it is stopping, has nothing in flight and has not had its last word.
+    /// Whether it is stopping, has nothing in flight and has not sent its last status.
     pub(super) fn is_settling(&self) -> bool {
         let is_idle = self.connection.is_up() && self.forward.inflight() == 0;
         self.stop == Some(Stop::Settling) && is_idle
@@ -146,8 +148,8 @@ impl Uplink {
         self.connection.is_stopped()
     }
 
-    /// Goes on with a stop. `last_word` is what the status topic says of it,
-    /// once everything accepted is durable.
+    /// Goes on with a stop. `last_word` is the last message for the status topic; it is
+    /// given once everything accepted is durable.
     pub(super) fn go_on_stopping(
         &mut self,
         last_word: Option<PublishBody>,
@@ -208,15 +210,15 @@ impl Agent {
         self.uplinks.iter_mut().for_each(|uplink| uplink.forward.finish(first, end));
     }
 
-    /// Nothing below `offset` is taken up any more; true once nothing of it is in
+    /// Sends nothing below `offset` any more, at any uplink; true once nothing of it is in
     /// flight.
     pub(super) fn give_up_below(&mut self, offset: Offset) -> bool {
         let is_free = |uplink: &mut Uplink| uplink.forward.give_up_below(offset);
         self.uplinks.iter_mut().fold(true, |all, uplink| is_free(uplink) & all)
     }
 
-    /// An entry that something newer replaces is done with, unless it is in
-    /// flight anywhere: then false.
+    /// Takes back an entry that a newer one replaces. False when it is in flight at some
+    /// uplink: then it stays.
     pub(super) fn withdraw(&mut self, offset: Offset) -> bool {
         let is_here = self.uplinks.iter().all(|uplink| !uplink.forward.is_flying(offset));
         if is_here {

@@ -1,9 +1,9 @@
 //! Totals and deadbands as part of the agent: what becomes of a reading's value
 //! before the reading gets a number, and how totals go on after a restart.
 //!
-//! The state of a total is what the journal says last. The journal from where the
-//! totals were saved is gone through after a restart; until that is done no readings
-//! are taken.
+//! The state of a total is its last reading in the journal. After a restart the journal
+//! is read again from where the totals were saved; until that is done no readings are
+//! taken.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::core::seam::Fetch;
 use crate::core::values::deadband::{Deadbands, Kept};
 use crate::core::values::totals::{NoTotal, SavedTotals, Totals};
 
-/// Entries of the journal beyond which a start would take long: saved totals spare
-/// them.
+/// Entries since totals were saved at which they are saved again: to read more of them
+/// again would make a start slow.
 const RECALL_MAX: u64 = 100_000;
 
 /// Running totals, and the last kept readings where there is a deadband.
@@ -24,7 +24,7 @@ pub(super) struct Values {
     totals: Totals,
     deadbands: Deadbands,
     recall: Option<Recall>,
-    /// It was said that a part of the journal is gone.
+    /// Whether it was reported that a part of the journal is gone.
     is_torn: bool,
 }
 
@@ -40,7 +40,8 @@ pub(super) enum Shaped {
 }
 
 impl Values {
-    /// What was saved; what is in the journal after it is still to come.
+    /// The totals as they were saved. Entries after that are still to be read from the
+    /// journal.
     pub(super) fn open(settings: &Settings, recovered: &Recovered) -> Self {
         let end = recovered.next;
         let saved = recovered.meta.as_ref().map(|meta| Arc::clone(&meta.totals));
@@ -49,8 +50,8 @@ impl Values {
         let accumulates = |source: &SourceSettings| {
             source.values.as_ref().is_some_and(|rules| !rules.accumulate.is_empty())
         };
-        // The first total is saved with its own commit: where none is, at most a
-        // commit that was cut off can have left one, at the end.
+        // The first total is saved with its own commit. Where none is saved, only a commit
+        // that a crash cut off can hold one, and that is in the last segment.
         let next = match totals.is_empty() {
             false => saved.through.min(end),
             true if settings.sources.values().any(accumulates) => {
@@ -66,7 +67,7 @@ impl Values {
         }
     }
 
-    /// Whether totals are still being taken up from the journal.
+    /// Whether totals are still being rebuilt from the journal.
     pub(super) fn is_recalling(&self) -> bool {
         self.recall.is_some()
     }
@@ -76,11 +77,11 @@ impl Values {
         self.recall.as_mut()?.fetch()
     }
 
-    /// What is to be durable with a commit that ends at `next`, before which the
-    /// journal begins at `start`.
+    /// The totals to be saved with a commit that ends at `next`; the journal begins at
+    /// `start`.
     pub(super) fn saved(&mut self, start: Offset, next: Offset) -> Arc<SavedTotals> {
         match self.recall {
-            // What is known is not whole.
+            // The totals in memory are not complete yet.
             Some(_) => self.totals.last_saved(),
             None => self.totals.saved(start, next, RECALL_MAX),
         }
@@ -114,13 +115,14 @@ impl Values {
         }
     }
 
-    /// These are the sources from here on. Totals stay whoever leaves, as numbers do.
+    /// Takes over the sources of a new configuration. Totals of sources that leave stay,
+    /// as their numbers do.
     pub(super) fn change_sources(&mut self, sources: &BTreeMap<SourceId, SourceSettings>) {
         self.deadbands.retain(|source| sources.contains_key(source));
     }
 
-    /// The same for one that comes back out of the quarantine: it passes in any case,
-    /// for so it was decided.
+    /// The same for a reading that an operator released from the quarantine: it is always
+    /// kept.
     pub(super) fn shape_released(
         &mut self,
         settings: &SourceSettings,
@@ -135,7 +137,7 @@ impl Values {
 }
 
 impl Agent {
-    /// A part of the journal, for the totals.
+    /// Takes in a part of the journal that was fetched for the totals.
     pub(super) fn totals_recalled(&mut self, fetched: Fetched, effects: &mut Vec<Effect>) {
         let is_torn = is_torn(&fetched);
         let values = &mut self.values;

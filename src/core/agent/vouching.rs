@@ -9,14 +9,15 @@ use crate::core::id::{CommitId, Seq};
 use crate::core::renumber::{Renumbering, Renumberings};
 use crate::core::seam::RetainedFrontier;
 
-/// How far this start has come with that.
+/// How far this start has come with the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// No uplink has been asked.
     Unasked,
-    /// Asked; the commit that says so is to be made, or on its way.
+    /// An uplink was asked. The commit recording that numbers may leave is due (`None`) or
+    /// under way.
     Saving(Option<CommitId>),
-    /// It is durable.
+    /// That commit is durable: readings may go out.
     Vouched,
 }
 
@@ -37,7 +38,7 @@ impl Vouching {
             stage: Stage::Unasked,
             vouched: vouched.collect(),
             renumberings: meta.renumberings.clone(),
-            // The first one may be in use: the epoch of a new data directory.
+            // The given number may be in use already, by the epoch of a new data directory.
             nonce: nonce.wrapping_mul(0x9e37_79b1).wrapping_add(1),
         }
     }
@@ -47,12 +48,13 @@ impl Vouching {
         self.stage == Stage::Vouched
     }
 
-    /// Whether a commit must say so at once.
+    /// Whether that commit is due now.
     pub(super) fn is_commit_due(&self) -> bool {
         self.stage == Stage::Saving(None)
     }
 
-    /// A commit is made: what it says of a source whose newest number is `tail`.
+    /// For a commit: up to which number readings of a source may have left, if its newest
+    /// number is `tail`.
     pub(super) fn vouched(&self, source: &SourceId, tail: Seq) -> Seq {
         match self.stage {
             Stage::Unasked => self.vouched.get(source).copied().unwrap_or_default(),
@@ -66,7 +68,7 @@ impl Vouching {
         }
     }
 
-    /// A failed commit is tried again under another number.
+    /// A failed commit is retried under a new id: the stage follows it.
     pub(super) fn renumbered(&mut self, id: CommitId) {
         if let Stage::Saving(Some(known)) = &mut self.stage {
             *known = id;
@@ -81,8 +83,8 @@ impl Vouching {
 }
 
 impl Agent {
-    /// An uplink told what its broker retains of this gateway: whether it has
-    /// seen numbers that this disk has not.
+    /// Checks the frontiers that a broker retains of this gateway. If it has seen numbers
+    /// that this disk never gave, the disk is an older copy, and a new epoch begins.
     pub(super) fn asked(
         &mut self,
         now: &Now,
@@ -109,7 +111,7 @@ impl Agent {
         if frontier.epoch != ours {
             return frontier.epoch.number > ours.number && *vouched > Seq(0);
         }
-        // Once vouched for, what this start numbered may have left.
+        // After the check, numbers given since this start may have left too.
         let known = match self.vouching.stage {
             Stage::Unasked => *vouched,
             Stage::Saving(_) | Stage::Vouched => self.books.tail(&frontier.source),
@@ -117,7 +119,7 @@ impl Agent {
         frontier.through_seq > known
     }
 
-    /// What has not left gets another epoch, and so does all that follows.
+    /// Begins a new epoch, for the entries that have not left and for all that follow.
     fn renumber(&mut self, now: &Now, known: u32, reason: String, effects: &mut Vec<Effect>) {
         let from = self.books.epoch();
         let to = Epoch { number: known.max(from.number) + 1, nonce: self.vouching.nonce };
@@ -133,7 +135,7 @@ impl Agent {
         effects.push(Effect::Notice(Notice::EpochStarted { epoch: to, reason }));
     }
 
-    /// Gap records that are still here are written anew under the names of now.
+    /// Writes gap records that have not left again, under the present names.
     fn rename_gaps(&mut self, now: &Now) {
         for (offset, gap) in std::mem::take(&mut self.gaps) {
             let last = gap.last_seq.unwrap_or(gap.first_seq);
@@ -152,7 +154,7 @@ impl Agent {
         }
     }
 
-    /// Entries as they are named now.
+    /// Entries under their present names.
     pub(super) fn renamed<'a>(&self, entries: &'a [Entry]) -> std::borrow::Cow<'a, [Entry]> {
         let renumberings = &self.vouching.renumberings;
         if renumberings.is_empty() {

@@ -1,5 +1,5 @@
-//! The windows on site: which readings they are given, what becomes of what they
-//! say, and how they go on after a restart.
+//! The windows on site: which readings they are given, where their results go, and how
+//! they go on after a restart.
 //!
 //! They are a function of the journal. Live, each reading is given to them as it
 //! is numbered, and their results become entries of the same commit. After a
@@ -31,7 +31,7 @@ const LATENESS_INTERVAL: Span = Span::from_secs(600);
 /// Between two checkpoints while the disk is full.
 const HURRIED_INTERVAL: Span = Span::from_secs(1);
 
-/// What is covered where nothing is computed.
+/// The value of `covered` where there is neither a window nor an order.
 const NOTHING_NEEDED: (Offset, Offset) = (Offset(u64::MAX), Offset(u64::MAX));
 
 /// All windows of this gateway.
@@ -41,10 +41,10 @@ pub(super) struct Windows {
     /// The orders of outputs: they share the checkpoint and the replay.
     pub(super) orders: Orders,
     replay: Option<Recall>,
-    /// The windows have seen what lies below.
+    /// The state that the windows began with covers every entry below.
     through: Offset,
-    /// Below, a durable checkpoint has everything that windows need, and
-    /// everything that orders need.
+    /// Up to where a durable checkpoint has everything that windows need, and everything
+    /// that orders need.
     covered: (Offset, Offset),
     checkpoint_interval: Span,
     /// A checkpoint that waits for its commit, and one that is being written.
@@ -52,16 +52,17 @@ pub(super) struct Windows {
     writing: Option<(Offset, Offset)>,
     next_checkpoint: MonoTime,
     is_changed: bool,
-    /// Retimed readings that have been given to the windows, and all before them
-    /// on the same lane.
+    /// Offsets of readings that the windows have got again with a better time. It is
+    /// found out once for each uplink and given once. What went out on the same lane
+    /// before such a reading is included, so that there are few ranges.
     pub(super) retimed: RangeSet,
     /// Results that a replay found different from the journal.
     pub(super) differences: u64,
-    /// A part of what was to be replayed is gone.
+    /// Whether a part of the journal that was to be replayed is gone.
     pub(super) is_torn: bool,
     /// Idle marks of a replay that take effect together.
     marks: Vec<IdleMark>,
-    /// What bounds the future.
+    /// Bounds how far into the future an event time may move watermarks.
     pub(super) horizon: Horizon,
 }
 
@@ -145,7 +146,7 @@ impl Windows {
         (windows, lateness.unwrap_or_default())
     }
 
-    /// The sources are others from here on.
+    /// Takes over the sources of a new configuration.
     pub(super) fn change_sources(
         &mut self,
         sources: &BTreeMap<SourceId, SourceSettings>,
@@ -155,20 +156,20 @@ impl Windows {
             return;
         }
         self.slots.iter_mut().for_each(|slot| slot.change_sources(sources, now));
-        // A replay judges by the settings of its own time: what came under other ones
-        // must lie before its beginning.
+        // A replay judges by the settings that are in force then: a checkpoint now lets it
+        // begin after the readings that came under the old ones.
         self.is_changed = true;
         self.next_checkpoint = self.next_checkpoint.min(now);
     }
 
-    /// Entries below need not be kept. Where room is short, windows alone count:
-    /// outputs are copies, and what they hold must not fill the disk.
+    /// Entries below need not be kept. Where room is short only the windows count:
+    /// ordered outputs are copies, and what they hold must not fill the disk.
     pub(super) fn covered(&self, is_short: bool) -> Offset {
         let (windows, orders) = self.covered;
         if is_short { windows } else { windows.min(orders) }
     }
 
-    /// Whether the windows have seen that entry before the replay.
+    /// Whether the state that the replay began with covers this entry already.
     pub(super) fn has_seen(&self, offset: Offset) -> bool {
         offset < self.through
     }
@@ -195,12 +196,12 @@ impl Windows {
         idle.into_iter().chain(checkpoint).min()
     }
 
-    /// The disk is full: what only the windows still need could go.
+    /// The disk is full, and a checkpoint would free what only the windows still need.
     pub(super) fn hurry(&mut self, now: MonoTime) {
         self.next_checkpoint = self.next_checkpoint.min(now + HURRIED_INTERVAL);
     }
 
-    /// Whether a commit must be made for a checkpoint to ride on.
+    /// Whether a commit must be made because a checkpoint is due.
     pub(super) fn is_checkpoint_due(&self, now: MonoTime) -> bool {
         self.is_checkpoint_wanted() && self.next_checkpoint <= now
     }
@@ -209,23 +210,23 @@ impl Windows {
         self.is_changed && !self.is_busy() && !self.is_replaying()
     }
 
-    /// Whether a checkpoint is on its way.
+    /// Whether a checkpoint waits for its commit or is being written.
     pub(super) fn is_busy(&self) -> bool {
         self.staged.is_some() || self.writing.is_some()
     }
 
-    /// Readings came that the measured lateness counts.
+    /// Notes that the measured lateness has changed.
     pub(super) fn measured(&mut self) {
         self.is_changed = true;
     }
 
-    /// The agent stops: one checkpoint more, so that the next start has nothing
-    /// to replay.
+    /// The agent stops: one last checkpoint, so that the next start has nothing to replay.
     pub(super) fn stop(&mut self, now: MonoTime) {
         self.next_checkpoint = self.next_checkpoint.min(now);
     }
 
-    /// A commit is made that holds everything the windows have seen, up to `end`.
+    /// Stages a checkpoint with a commit that ends at `end` and makes everything durable
+    /// that the windows have seen.
     pub(super) fn stage(
         &mut self,
         id: CommitId,
@@ -261,7 +262,7 @@ impl Windows {
         Some(checkpoint)
     }
 
-    /// The commit is tried again under another number.
+    /// A failed commit is retried under a new id: the staged checkpoint follows it.
     pub(super) fn renumbered(&mut self, id: CommitId) {
         if let Some((staged, _)) = &mut self.staged {
             *staged = id;
@@ -280,7 +281,7 @@ impl Windows {
         }
     }
 
-    /// Whether nobody wants readings: no window, no order.
+    /// Whether there is neither a window nor an order.
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty() && self.orders.is_empty()
     }
@@ -293,8 +294,8 @@ impl Windows {
         (self.slots[slot].source.clone(), Arc::clone(&self.slots[slot].spec))
     }
 
-    /// Whether the results of a window are for the uplink too. Those of a window
-    /// that is not configured any more were meant to be.
+    /// Whether the results of a window are for the uplink too. For a window that is not
+    /// configured any more the answer is yes, lest results be lost.
     pub(super) fn goes_up(&self, window: &str) -> bool {
         self.slots.iter().find(|slot| *slot.spec.name == *window).is_none_or(|s| s.spec.upstream)
     }
@@ -312,7 +313,8 @@ impl Windows {
             if !slot.takes(&record.source, &record.series) {
                 continue;
             }
-            // What moves no watermark is no sign of life of event time.
+            // A reading that moves no watermark does not show that the source's event time
+            // goes on.
             if moves_watermark {
                 slot.hear(&record.source, now);
             }
@@ -324,8 +326,8 @@ impl Windows {
         all
     }
 
-    /// Sources that have been silent for too long, and windows to be flushed:
-    /// what belongs together in one group.
+    /// Marks for sources that have been silent for too long and for windows to be flushed.
+    /// The marks of a group take effect together.
     pub(super) fn silent(&self, now: &Now) -> Vec<Vec<IdleMark>> {
         let mut groups = Vec::new();
         for slot in &self.slots {
@@ -355,8 +357,7 @@ impl Windows {
         groups
     }
 
-    /// Lets marks of one window take their effect: the sources are idle, or the
-    /// window is flushed.
+    /// Applies marks of one window: its sources become idle, or it is flushed.
     pub(super) fn fall_silent(&mut self, marks: &[IdleMark]) -> Vec<(usize, Output)> {
         let Some(mark) = marks.first() else { return Vec::new() };
         let sources: Vec<SourceId> = marks.iter().map(|mark| mark.source.clone()).collect();
@@ -383,8 +384,8 @@ impl Windows {
         all
     }
 
-    /// A repeat was dropped: counted for the windows that would have taken it. It
-    /// stands in no journal, so that no result can say so: a replay would not know.
+    /// Counts a dropped repeat for the windows that would have taken it. It is not in the
+    /// journal, so a replay would not know of it: no result may count it.
     pub(super) fn missed_repeat(&mut self, source: &SourceId, series: &Arc<Series>) {
         for slot in &mut self.slots {
             if slot.takes(source, series) {
@@ -394,13 +395,13 @@ impl Windows {
     }
 
     pub(super) fn count(&mut self, slot: usize, output: &Output) {
-        // What is replayed has been counted, in another life.
+        // What is replayed was counted by an earlier run.
         if self.is_replaying() {
             return;
         }
         let slot = &mut self.slots[slot];
         let spec = &slot.spec;
-        // Where late readings are not waited for, the first firing is the last.
+        // Without allowed lateness the first firing is also the final one.
         let has_markers = spec.allowed_lateness > Span::ZERO
             && !matches!(spec.late_policy, LatePolicy::Adjust { .. });
         let counts = &mut slot.counts;

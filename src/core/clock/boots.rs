@@ -1,8 +1,8 @@
-//! The boot ledger: what outlives a boot about its clock.
+//! The boot ledger: what is remembered of a boot's clock after its end.
 //!
-//! Readings of a boot that was never synchronized can still be placed between
-//! the boots around it that were; so a boot is remembered while readings of it
-//! may wait, and the last synchronized one before them too.
+//! Readings of a boot that was never synchronized can still be placed between the boots
+//! around it that were. So a boot is remembered while readings of it may wait, and so is
+//! the last synchronized boot before.
 
 use super::timeline::{Anchor, Anchored, Bounded, Suspends};
 use super::{ClockSource, drift};
@@ -10,8 +10,8 @@ use crate::core::id::{BootId, Offset};
 use crate::core::seam::Now;
 use crate::core::time::Uptime;
 
-/// Boots that are remembered; beyond, the oldest go. A device that restarts more
-/// often than this between two synchronizations gets wider bounds.
+/// Boots that are remembered; with more, the oldest are forgotten. A gateway that restarts
+/// more often than this between two synchronizations gets wider bounds.
 pub const BOOTS_MAX: usize = 64;
 /// Stretches of synchronized clock that one boot remembers.
 const STRETCHES_MAX: usize = 20;
@@ -23,8 +23,8 @@ const SUSPENDS_MAX: usize = 16;
 pub struct Stretch {
     /// Its beginning: the nearest anchor for what came before.
     pub first: Anchor,
-    /// The one that bounds its beginning best; often the one at which the daemon
-    /// had settled.
+    /// The anchor that bounds the time before the stretch most tightly; often from
+    /// after the daemon settled.
     pub best: Anchor,
     /// Its end so far: the nearest anchor for what comes after.
     pub last: Anchor,
@@ -50,7 +50,7 @@ pub struct Boot {
     /// How its crystal runs (true seconds per second of uptime, less one, in
     /// parts per billion), once learnt.
     pub rate_ppb: Option<i64>,
-    /// How far it came, as far as is known.
+    /// Its uptime when last seen.
     pub last_up: Uptime,
 }
 
@@ -75,7 +75,7 @@ impl Boot {
         let fresh = Stretch { first: anchor, best: anchor, last: anchor };
         let Some(stretch) = self.stretches.last_mut().filter(|_| !is_new) else {
             if self.stretches.len() == STRETCHES_MAX {
-                // The oldest but the first: that one bounds what came before.
+                // The second oldest goes: the first bounds everything before it.
                 self.stretches.remove(1);
             }
             return self.stretches.push(fresh);
@@ -125,8 +125,8 @@ fn seen_at(anchor: &Anchor, up: Uptime) -> u64 {
     anchor.error_ns.saturating_add(drift::grow(anchor.up.distance_ns(up), drift::DISCIPLINED_PPB))
 }
 
-/// What the neighbours of `boots[at]` say about it. Without a synchronized boot
-/// after it, nothing; without one before it, UTC is after `floor_ns`.
+/// The bounds on UTC during `boots[at]` that its neighbours give: `None` without a
+/// synchronized boot after it. Without one before it, UTC is after `floor_ns`.
 pub fn bounded(boots: &[Boot], at: usize, floor_ns: i64, raw_ppb: u64) -> Option<Bounded> {
     let (before, rest) = (boots.get(..at)?, boots.get(at..)?);
     let this = rest.first()?;
@@ -150,8 +150,8 @@ pub fn bounded(boots: &[Boot], at: usize, floor_ns: i64, raw_ppb: u64) -> Option
     })
 }
 
-/// Forgets boots that nothing needs: neither an entry from `frontier` on, nor a
-/// correction (`is_awaited`), nor one of those as their bound.
+/// Forgets boots that are not needed: not by an entry from `frontier` on, nor for a
+/// correction (`is_awaited`), nor as a bound for such boots.
 pub fn prune(boots: &mut Vec<Boot>, frontier: Offset, is_awaited: impl Fn(BootId) -> bool) {
     // The boot of the frontier's entry: the last that begins at or before it.
     let waiting = boots.iter().rposition(|boot| boot.first_offset <= frontier).unwrap_or(0);

@@ -7,8 +7,8 @@
 use super::ClockSource;
 use super::drift;
 
-/// A `TRACKING` report. Reals of the protocol are kept as they matter: seconds
-/// as nanoseconds, rates as parts per million.
+/// A `TRACKING` report. Reals of the protocol are converted: seconds to nanoseconds, rates
+/// to parts per million.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChronyReport {
     /// `ref_id` as a number: an IPv4 address, a hash of an IPv6 address, or
@@ -25,7 +25,7 @@ pub struct ChronyReport {
     pub reference_ns: i64,
     /// What is still to be corrected, in nanoseconds; positive: the clock is slow.
     pub correction_ns: i64,
-    /// Positive: the clock is fast by so much without correction.
+    /// By how much the clock would gain without correction; negative where it would lose.
     pub freq_ppm: f64,
     /// Bound on the error of `freq_ppm`.
     pub skew_ppm: f64,
@@ -39,11 +39,11 @@ pub struct ChronyReport {
 
 /// `ref_id` of chrony's `local` directive: it serves its own free-running clock.
 const LOCAL_REFERENCE: u32 = 0x7F7F_0101;
-/// An eight-deep reach register has forgotten a server after eight intervals.
+/// Intervals after which a server is stale: NTP's reach register is eight deep.
 const STALE_INTERVALS: u64 = 8;
 /// No report is stale before this.
 const STALE_MIN_NS: u64 = 64_000_000_000;
-/// Above this the daemon is still converging.
+/// With a greater skew the daemon is still converging.
 const SKEW_MAX_PPM: f64 = 1_000.0;
 /// chrony's own allowance for drift (`maxclockerror`), 1 ppm by default.
 const CHRONY_DRIFT_PPB: u64 = 1_000;
@@ -59,7 +59,7 @@ pub struct ChronyVerdict {
     pub error_ns: Option<u64>,
     /// Since the last update, in nanoseconds.
     pub age_ns: u64,
-    /// Whether a live source stands behind it.
+    /// Whether chronyd has had an update lately enough.
     pub is_fresh: bool,
     /// What kind of reference.
     pub source: ClockSource,

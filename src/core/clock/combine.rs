@@ -1,7 +1,7 @@
 //! Kernel, chrony and ptp4l together: one state and one error bound.
 //!
-//! A daemon refines the bound, it never overrides a kernel that has given up:
-//! every step of the clock makes the kernel forget who vouched for it.
+//! A daemon's report refines the kernel's bound, but never overrides a kernel that calls
+//! its clock unsynchronized: every step of the clock puts the kernel into that state.
 
 use super::chrony::ChronyVerdict;
 use super::drift;
@@ -13,12 +13,12 @@ use super::{ClockSource, ClockState};
 pub const SYNCHRONIZED_ERROR_MAX_NS: u64 = 1_000_000_000;
 /// A clock with a worse bound is not called in holdover either.
 pub const HOLDOVER_ERROR_MAX_NS: u64 = 10_000_000_000;
-/// A source that has missed eight updates is not live (an eight-deep reach
-/// register has forgotten it; ClockBound uses the same rule) …
+/// Missed updates after which a source of time is stale: NTP's reach register is
+/// eight deep and has forgotten it then; ClockBound uses the same rule.
 const STALE_INTERVALS: u64 = 8;
-/// … but never so early,
+/// A source is never stale before this age of its last update.
 const STALE_MIN_NS: u64 = 64_000_000_000;
-/// and always so late.
+/// A source is always stale after this age of its last update.
 const STALE_MAX_NS: u64 = 10_800_000_000_000;
 /// The longest interval of NTP daemons by default: assumed until two updates
 /// have been seen.
@@ -45,7 +45,7 @@ pub struct Update {
     pub age_ns: Option<u64>,
     /// The largest of the last few intervals between two, once known.
     pub interval_ns: Option<u64>,
-    /// The bound right after it.
+    /// The error bound right after it.
     pub error_ns: Option<u64>,
     /// The steering rate left in the kernel, in parts per billion.
     pub rate_ppb: i64,
@@ -64,7 +64,7 @@ pub struct Evidence {
     pub update: Update,
     /// Whether the clock was synchronized once in this boot.
     pub has_anchor: bool,
-    /// Whether it was stepped since anybody vouched for it.
+    /// Whether it was stepped and has not been synchronized since.
     pub is_stepped: bool,
     /// What set the time at boot.
     pub boot_source: ClockSource,
@@ -96,7 +96,7 @@ impl Evidence {
         }
     }
 
-    /// The kernel says that nobody vouches for the clock.
+    /// The quality of a clock that the kernel says is not synchronized.
     fn disowned(&self) -> Quality {
         let is_local = self.chrony.is_some_and(|chrony| chrony.is_local_reference);
         Quality {
@@ -113,7 +113,7 @@ impl Evidence {
                 let (is_fresh, source) = (chrony.is_fresh, chrony.source);
                 return Some(Finding { error_ns, is_fresh, source });
             }
-            // Left over from a daemon before this one.
+            // The values are left over from an earlier daemon.
             return kernel_ns.map(|error_ns| Finding {
                 error_ns,
                 is_fresh: false,

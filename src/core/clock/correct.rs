@@ -14,8 +14,8 @@ use crate::core::time::{IngestTime, MaxError, Span, TimebaseId, Uptime};
 /// A stretch is not extended beyond this, so that one shift stays exact: a
 /// crystal off by 100 ppm moves 0.36 s in it.
 const STRETCH_MAX_NS: u64 = 3_600_000_000_000;
-/// Stretches that wait for their correction; beyond, they are extended after
-/// all.
+/// Stretches that may wait for their correction. With more, existing ones are extended all
+/// the same.
 const STRETCHES_MAX: usize = 256;
 
 /// What readings that left under a bad clock are to be corrected by: add
@@ -74,7 +74,7 @@ pub fn is_unbounded(stamp: &Stamp) -> bool {
     !stamp.state.is_trusted() && stamp.max_error.is_none()
 }
 
-/// Whether the correction of one of these stretches is, or will be, true of the
+/// Whether the correction of one of these stretches applies, or will apply, to the
 /// reading.
 pub fn is_noted(sent: &[SentStretch], record: &Record) -> bool {
     sent.iter().rev().any(|stretch| stretch.holds(record))
@@ -142,7 +142,8 @@ impl SentStretch {
                 .then(|| (low_ns - i128::from(up.ns()), high_ns - i128::from(up.ns())))
         };
         let (first, last) = (less_up(self.first_up)?, less_up(self.last_up)?);
-        // Between its ends UTC less uptime strays by no more than the crystal does.
+        // Between the ends of the stretch, UTC less uptime strays by no more than the
+        // crystal does.
         let length_ns = self.last_up.since_ns(self.first_up);
         let stray = i128::from(drift::grow(length_ns, timeline.stray_ppb()).div_ceil(2));
         let (least, greatest) = self.wall_less_up_ns;

@@ -10,11 +10,11 @@ use super::kernel::Leap;
 use crate::core::seam::Now;
 use crate::core::time::Span;
 
-/// Anything smaller is not told from the noise of reading two clocks.
+/// A smaller step cannot be told from the noise of reading two clocks.
 pub const STEP_MIN_NS: i64 = 1_000_000;
 /// A look that took longer than this is noisy.
 const NOISY_SPAN_NS: u64 = 50_000;
-/// A look every second is asked for; five missed ones are a stall.
+/// Looks are taken once a second; this many missed ones are a stall.
 const STALL_LOOKS: u64 = 5;
 /// The length of a leap second.
 const SECOND_NS: i64 = 1_000_000_000;
@@ -28,12 +28,12 @@ pub enum Change {
     Step(Span),
     /// A leap second: negative when one was inserted.
     Leap(Span),
-    /// Nobody looked for so long.
+    /// No look was taken for this long.
     Stall(Span),
 }
 
-/// Compares two looks, `poll_ns` apart by plan. `leap_before` and `leap_now`
-/// are the kernel's word at each.
+/// Compares two looks, `poll_ns` apart by plan. `leap_before` and `leap_now` are what the
+/// kernel said of leap seconds at each.
 pub fn changes(
     before: &Now,
     now: &Now,
@@ -78,7 +78,7 @@ fn threshold(before: &Now, now: &Now) -> i64 {
     noise(before.span_ns).max(noise(now.span_ns)).max(STEP_MIN_NS)
 }
 
-/// What a noisy look may pretend.
+/// The step that a noisy look may show although there was none, in nanoseconds.
 fn noise(span_ns: u64) -> i64 {
     if span_ns <= NOISY_SPAN_NS { 0 } else { span_ns.saturating_mul(4).min(i64::MAX as u64) as i64 }
 }

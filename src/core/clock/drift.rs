@@ -1,4 +1,4 @@
-//! How an error bound grows while nobody corrects the clock.
+//! How an error bound grows while the clock is not corrected.
 
 /// Drift of a disciplined oscillator since its last correction: 15 ppm, the PHI
 /// of RFC 5905.

@@ -1,4 +1,4 @@
-//! Time quality in the words of others, for whoever maps readings onwards.
+//! Time quality in the codes of other standards, for those who convert readings.
 //!
 //! The compact form is a `u16`, `tq`:
 //!
@@ -217,8 +217,8 @@ pub fn miniseed_max_estimated_error(max_error: Option<MaxError>) -> Option<f64> 
     max_error.map(|error| error.ns() as f64 / NS_PER_S as f64)
 }
 
-/// The timing quality of miniSEED, 0 to 100 %, where somebody still wants it
-/// (version 3 deprecates it): 40 at a second, ten more for each power of ten.
+/// The timing quality of miniSEED, 0 to 100 % (deprecated in version 3): 40 at an error of a
+/// second, ten more for each power of ten below.
 pub fn miniseed_timing_quality(max_error: Option<MaxError>) -> u8 {
     let Some(seconds) = miniseed_max_estimated_error(max_error) else { return 0 };
     // No error at all is infinitely good: 100.

@@ -16,9 +16,9 @@ pub enum ClockEventKind {
     Step(Span),
     /// A leap second: −1 s when one was inserted, +1 s when one was left out.
     Leap(Span),
-    /// The machine slept so long.
+    /// The machine slept for this long.
     Suspend(Span),
-    /// The agent was not running for so long.
+    /// The agent did not run for this long.
     Stall(Span),
     /// A daemon steers the clock by more than 500 parts per million.
     FastSlew {

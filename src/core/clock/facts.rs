@@ -1,5 +1,5 @@
-//! What the machine says about its clocks, as `host` samples it. Everything
-//! here may be missing; what is missing costs nothing but its information.
+//! What the machine says about its clocks, as `host` samples it. Everything here may be
+//! missing; then the clock is judged without it.
 
 use super::chrony::ChronyReport;
 use super::kernel::KernelClock;
@@ -20,12 +20,11 @@ pub struct ClockFacts {
     pub ptp: Option<PtpReport>,
     /// Last update of systemd-timesyncd (`/run/systemd/timesync/synchronized`).
     pub timesyncd_at: Option<IngestTime>,
-    /// Whether a daemon that may yet set the clock is to be seen.
+    /// Whether a time daemon is present that may still set the clock.
     pub has_daemon: bool,
 }
 
-/// What is known about this run of the machine before anything vouches for its
-/// clock.
+/// What is known about this run of the machine before its clock is synchronized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BootFacts {
     /// This run of the machine.
@@ -40,7 +39,7 @@ pub struct BootFacts {
     pub saved: Option<IngestTime>,
 }
 
-/// An operator's word: the wall clock is right within an error.
+/// An operator's statement that the wall clock is right within an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vouch {
     /// Bound on |clock − UTC| that the operator states, in nanoseconds.

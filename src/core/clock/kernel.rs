@@ -1,9 +1,9 @@
 //! What the kernel says about its clock, judged.
 //!
-//! The kernel is the referee. It is believed by its `maxerror`, not by the
-//! `STA_UNSYNC` bit nor by the return code: chronyd without `rtcsync` keeps the
-//! clock right and leaves the bit set, and a clock whose daemon died keeps it
-//! clear for hours. systemd judges `NTPSynchronized` the same way.
+//! The kernel decides. It is judged by its `maxerror`, not by the `STA_UNSYNC` bit nor by
+//! the return code: chronyd without `rtcsync` keeps the clock right and leaves the bit
+//! set, and a clock whose daemon died keeps it clear for hours. systemd judges
+//! `NTPSynchronized` the same way.
 
 use super::drift;
 
@@ -27,13 +27,13 @@ pub struct KernelClock {
     pub freq: i64,
     /// `tick`: microseconds per tick, 10,000 unless a daemon steers hard.
     pub tick: i64,
-    /// `tai`: TAI − UTC in seconds; 0 when nobody set it.
+    /// `tai`: TAI − UTC in seconds; 0 when it was never set.
     pub tai: i32,
 }
 
 /// At this `maxerror` the kernel has given up on its clock.
 pub const PHASE_LIMIT_US: i64 = 16_000_000;
-/// Each second adds so much to `maxerror` (`MAXFREQ`, 500 ppm).
+/// What each second adds to `maxerror` (`MAXFREQ`, 500 ppm).
 pub const TICK_ERROR_US: i64 = 500;
 
 /// The `STA_` bits of `linux/timex.h` that are looked at.
@@ -54,7 +54,7 @@ mod sta {
 /// systemd-timesyncd reports no error of its own (`maxerror` 0 at each update).
 /// What it accepts over a cellular link explains up to a quarter of a second.
 const TIMESYNCD_FLOOR_NS: u64 = 250_000_000;
-/// phc2sys and ptp4l report none either, and are far better.
+/// phc2sys and ptp4l report no error either, and keep the clock far better.
 const PTP_FLOOR_NS: u64 = 1_000_000;
 
 /// What the kernel knows about a leap second.
@@ -95,7 +95,7 @@ pub enum MaxErrorKind {
     ZeroedTimesyncd,
     /// phc2sys or ptp4l writes zero.
     ZeroedPhc2sys,
-    /// At the cap: nobody vouches for the clock.
+    /// At the cap: the clock is not synchronized.
     Saturated,
     /// The kernel reports a failure of its clock (`STA_CLOCKERR`).
     Failed,
@@ -117,7 +117,7 @@ impl MaxErrorKind {
 /// The kernel's values, judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelVerdict {
-    /// Whether anybody has vouched for the clock lately enough.
+    /// Whether the clock was synchronized lately enough.
     pub is_synchronized: bool,
     /// `STA_UNSYNC`; reported, not relied on.
     pub unsync_flag: bool,
@@ -224,7 +224,7 @@ impl KernelClock {
             2 => Leap::DeletePending,
             3 => Leap::InProgress,
             4 => Leap::JustDone,
-            // The code says ERROR: the bits still tell what is pending.
+            // The code says ERROR; the bits still tell what is pending.
             5 if self.has(sta::INS) => Leap::InsertPending,
             5 if self.has(sta::DEL) => Leap::DeletePending,
             _ => Leap::None,

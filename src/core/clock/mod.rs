@@ -2,7 +2,7 @@
 //!
 //! `host` samples, this decides. Reading order:
 //!
-//! 1. [`quality`]: the words. [`facts`]: what the machine says.
+//! 1. [`quality`]: the terms. [`facts`]: what the machine says.
 //! 2. [`kernel`], [`chrony`], [`ptp`]: what each of them is worth; [`combine`]:
 //!    all of it together, as a state and an error bound.
 //! 3. [`detect`]: steps, leap seconds, suspends, told apart by comparing clocks.
@@ -10,9 +10,9 @@
 //! 5. [`timeline`]: what UTC was at an uptime, by anchors; [`seal`]: a reading's
 //!    final time; [`correct`]: what went out before it was known.
 //!
-//! One number rules: the bound on |clock − UTC|. States and flags follow from it.
-//! Nothing is clamped or bumped: true stamps stay even when they go backwards,
-//! and the sequence number gives the order.
+//! One number decides: the bound on |clock − UTC|. States and flags follow from it. No
+//! stamp is clamped or moved to keep the order: true ones stay even when they go
+//! backwards, and the sequence number gives the order.
 
 pub mod boots;
 pub mod chrony;

@@ -1,5 +1,5 @@
-//! The clock over time: every look and every sample of facts goes in, quality,
-//! anchors and events come out.
+//! The clock over time: looks at the clocks and samples of facts go in; quality, anchors
+//! and events come out.
 
 mod arrival;
 mod judging;
@@ -20,20 +20,21 @@ use crate::core::id::{BootId, Offset, SourceId};
 use crate::core::seam::{ClockLedger, Now};
 use crate::core::time::{IngestTime, MaxError, Span, TimebaseId, Uptime};
 
-/// A sample of facts is expected so often.
+/// Between two samples of facts.
 const POLL_NS: u64 = 1_000_000_000;
 /// Older facts say nothing about the present: the sampler is stuck.
 const FACTS_STALE_NS: u64 = 5 * POLL_NS;
-/// What a suspend may add to the error until the next sample.
+/// Error that a suspend may add until the next sample.
 const SUSPEND_ERROR_NS: u64 = 1_000_000_000;
-/// Above this a daemon is steering hard: worth an event.
+/// A slew faster than this is reported as an event.
 const FAST_SLEW_PPM: f64 = 500.0;
-/// Steps whose clock before is remembered, for what waited meanwhile.
+/// Steps for which the clock before them is remembered: readings may have arrived before a
+/// step and be stamped after it.
 const STEPS_KEPT: usize = 8;
 /// Events kept for the status.
 const EVENTS_KEPT: usize = 16;
 
-/// Whose word on the clock is heard.
+/// Which source of information on the clock counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reference {
     /// Every source there is.
@@ -45,14 +46,14 @@ pub enum Reference {
     Chrony,
     /// ptp4l; without its answer the clock is not trusted.
     Ptp4l,
-    /// Nobody's: the clock is never trusted.
+    /// None: the clock is never trusted.
     None,
 }
 
 /// What the model needs to know of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockSettings {
-    /// Whose word is heard.
+    /// Which source of information counts.
     pub reference: Reference,
     /// Bound on the crystal's rate error while it is not learnt, in parts per
     /// billion.
@@ -99,9 +100,10 @@ pub struct ClockModel {
     facts: ClockFacts,
     updates: Updates,
     found: Found,
-    /// A step was seen and nobody has vouched for the clock since.
+    /// A step was seen, and the clock has not been synchronized since.
     is_stepped: bool,
-    /// The kernel has forgotten its daemon since the step, as it must.
+    /// Since the step the kernel has called its clock unsynchronized, as it should: a bound
+    /// that it gives from now on is of after the step.
     is_cleared: bool,
     vouched: Option<Anchor>,
     /// The clock before each of the last steps, and when that was.
@@ -112,7 +114,7 @@ pub struct ClockModel {
     suspends: u64,
     events: Vec<ClockEvent>,
     recent: Vec<ClockEvent>,
-    /// Counts changes of the ledger that must not wait.
+    /// Counts changes of the ledger that must be saved with the next commit.
     revision: u64,
 }
 
@@ -161,11 +163,11 @@ impl ClockModel {
             return self.happened(ClockEventKind::Boot, ClockState::Unsynchronized, now);
         };
         self.found.quality.source = boot.set_by;
-        // Was it set while nobody looked?
+        // Was the clock set while the agent did not run?
         if let Some(by) = detect::step_between(boot.wall_offset_ns, 0, now) {
             self.stepped(by, now);
-            // The kernel forgot its daemon at that step: whatever bound it gives
-            // from the first sample on is of after it.
+            // The step made the kernel call its clock unsynchronized: a bound that it
+            // gives from the first sample on is of after the step.
             self.is_cleared = true;
         }
     }
@@ -310,7 +312,7 @@ impl ClockModel {
         self.lost_at
     }
 
-    /// Whether the clock may yet be set: a daemon is to be seen, or was once.
+    /// Whether the clock may still be set: a time daemon is present, or was once.
     pub fn may_improve(&self) -> bool {
         self.facts.has_daemon || self.boots.iter().any(Boot::is_anchored)
     }
@@ -350,7 +352,8 @@ impl ClockModel {
         self.before_steps.push((before, up));
     }
 
-    /// A leap second is no loss of the clock, but wall time came twice, or not.
+    /// A leap second: the clock is not lost, but a second of wall time came twice or not
+    /// at all.
     fn leaped(&mut self, by: Span, now: &Now) {
         self.remember(self.reading(now), now.uptime());
         self.boot_mut().wall_offset_ns = now.wall_offset_ns();
@@ -384,8 +387,8 @@ impl ClockModel {
         self.happened(ClockEventKind::Suspend(by), self.found.quality.state, now);
     }
 
-    /// After a step the kernel forgets who vouched for the clock; only what a
-    /// daemon says after that counts.
+    /// After a step, waits until a daemon has synchronized the clock again: the kernel must
+    /// have called it unsynchronized, or shown a new update, since.
     fn vouched_after_step(&mut self, facts: &ClockFacts) {
         if !self.is_stepped {
             return;
@@ -412,7 +415,7 @@ impl ClockModel {
         self.is_slewing = is_slewing;
     }
 
-    /// Keeps track of the transitions that others wait for.
+    /// Records when the clock became synchronized and when it was lost.
     fn follow(&mut self, before: ClockState, state: ClockState, now: &Now) {
         if state == ClockState::Synchronized {
             if self.synchronized_since.is_none() {

@@ -24,15 +24,16 @@ pub struct PtpReport {
 /// The report, judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PtpVerdict {
-    /// A grandmaster in good order, of UTC.
+    /// Whether there is a grandmaster in good order that gives UTC.
     pub is_synchronized: bool,
-    /// It coasts within its specification, or says by how much beyond.
+    /// Whether the grandmaster is in holdover: within its specification, or beyond it with a
+    /// stated accuracy.
     pub is_holdover: bool,
     /// Bound on |clock − UTC| in nanoseconds.
     pub error_ns: Option<u64>,
 }
 
-/// What the way from the PTP hardware clock to the system clock may add.
+/// Error that the way from the PTP hardware clock to the system clock may add.
 const PHC_TO_SYSTEM_NS: u64 = 10_000;
 
 impl PtpReport {

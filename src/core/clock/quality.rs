@@ -1,4 +1,4 @@
-//! The words for a clock's quality: what disciplines it, how far it can be
+//! The terms for a clock's quality: what disciplines it, how far it can be
 //! trusted, and all of it at one instant.
 
 use crate::core::id::BootId;
@@ -49,7 +49,7 @@ pub enum ClockState {
     Synchronized,
     /// It was synchronized and coasts; the bound grows.
     Holdover,
-    /// It was set, and nobody has vouched for it since.
+    /// It was set, and has not been synchronized since.
     Stepped,
     /// Nothing bounds its error.
     #[default]
@@ -67,8 +67,8 @@ impl ClockState {
         }
     }
 
-    /// Whether its word on "the future" counts: a gateway in 1970 must not call
-    /// a good PLC a time traveller.
+    /// Whether other times may be judged by this clock: a gateway in 1970 must not flag the
+    /// times of a good PLC as lying in the future.
     pub const fn is_trusted(self) -> bool {
         matches!(self, ClockState::Synchronized | ClockState::Holdover)
     }
@@ -92,7 +92,7 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// A reading of a clock that nobody vouches for.
+    /// A reading of a clock that is not synchronized.
     pub fn unsynchronized(wall: IngestTime, boot: BootId) -> Self {
         Self {
             wall,

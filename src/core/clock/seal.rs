@@ -1,10 +1,9 @@
 //! A reading's final time.
 //!
-//! Readings of a synchronized clock have it from the start. Others get it when
-//! they are first sent, by the best that is known then, and keep it: the seal is
-//! in the journal before the first publish, so every resend is the same. A seal
-//! does not rewrite what is stored; it says how a stretch of the journal is
-//! timed.
+//! Readings of a synchronized clock have it from the start. Others get it when they are
+//! first sent, by what is known then, and keep it: the seal is in the journal before the
+//! first publish, so every resend is the same. A seal does not rewrite stored entries; it
+//! says how the times of a stretch of the journal are to be computed.
 
 use super::timeline::{Anchored, Bounded, FirstStamp, Interval, Retimed};
 use super::{ClockSource, ClockState};
@@ -19,14 +18,14 @@ pub struct Seal {
     pub first: Offset,
     /// One past the last.
     pub end: Offset,
-    /// Per boot in it; a boot that is not named keeps its stamps.
+    /// For each boot in it; readings of a boot that is not listed keep their stamps.
     pub timelines: Vec<(BootId, Timeline)>,
 }
 
 /// What is known about UTC during one boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timeline {
-    /// It was synchronized some time.
+    /// It was synchronized at some time.
     Anchored(Anchored),
     /// It never was, but boots around it were.
     Bounded(Bounded),
@@ -52,8 +51,8 @@ impl Timeline {
     fn retime(&self, first: &FirstStamp) -> (Retimed, Origin, ClockSource, ClockState) {
         match self {
             Timeline::Anchored(anchored) => {
-                // Beyond the last anchor the crystal alone carries the time: its
-                // bound holds, but nobody has vouched for the clock since.
+                // After the last anchor the time rests on the crystal alone: its bound
+                // holds, but the clock was not synchronized again.
                 let is_known_since = anchored.anchors.iter().any(|anchor| anchor.up >= first.up);
                 let state = if is_known_since { ClockState::Synchronized } else { first.state };
                 (anchored.retime(first), Origin::Restamped, anchored.source, state)
@@ -79,12 +78,12 @@ impl Seal {
         (self.first..self.end).contains(&offset)
     }
 
-    /// The reading with its final time.
+    /// Gives the reading its final time.
     pub fn apply(&self, record: &mut Record) {
         self.apply_to(&mut record.stamp);
     }
 
-    /// The stamp with its final time.
+    /// Gives the stamp its final time.
     pub fn apply_to(&self, stamp: &mut Stamp) {
         if !is_open(stamp) {
             return;
@@ -96,9 +95,9 @@ impl Seal {
 }
 
 fn retime(stamp: &mut Stamp, timeline: &Timeline) {
-    // The way of a reading to the gateway: the usual one for substituted stamps,
-    // half the round trip for what was asked for. That half is known no better
-    // than to itself.
+    // How long the reading took to the gateway: the usual latency for substituted stamps,
+    // half the round trip for answers to a question. The error of that half is as great
+    // as the half itself.
     let latency = stamp.event_time - stamp.ingest_time.as_event_time();
     let is_gateways = stamp.origin == Origin::Gateway;
     let own_ns = if is_gateways { latency.ns().unsigned_abs() } else { 0 };
@@ -112,7 +111,7 @@ fn retime(stamp: &mut Stamp, timeline: &Timeline) {
     let error = retimed.error_ns.map(|ns| MaxError::from_ns(ns.saturating_add(own_ns)));
     stamp.flags = stamp.flags.with(retimed.flags);
     if !retimed.is_restamped {
-        // Even a stamp that stays may turn out worse than it claimed.
+        // The error of a stamp that stays may turn out greater than was stated.
         stamp.max_error = error;
         return;
     }
@@ -121,7 +120,7 @@ fn retime(stamp: &mut Stamp, timeline: &Timeline) {
         stamp.origin = origin;
         stamp.max_error = error;
     } else {
-        // How long the device's reading was under way is not known.
+        // It is not known how long the device's reading took to arrive.
         stamp.max_error = None;
     }
     stamp.event_time = EventTime::from_unix_ns(retimed.utc_ns) + latency;

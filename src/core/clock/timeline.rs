@@ -1,5 +1,5 @@
-//! What UTC was at an uptime, as far as is known: by anchors of the same boot,
-//! or by the boots before and after it.
+//! UTC at an uptime, as far as it is known: by anchors of the same boot, or by the boots
+//! before and after it.
 //!
 //! An anchor says "at this uptime it was this UTC, within this error". Every
 //! anchor gives an interval for every other uptime of its boot, wider with
@@ -11,7 +11,8 @@ use super::{ClockSource, ClockState};
 use crate::core::reading::Flags;
 use crate::core::time::Uptime;
 
-/// What a suspend may add: the crystal does not count it, a coarser clock does.
+/// Error that a suspend may add: its length is measured by a coarser clock than the
+/// crystal.
 const SUSPEND_ERROR_NS: u64 = 1_000_000_000;
 
 /// One moment at which the clock was known.
@@ -80,14 +81,14 @@ pub struct Interval {
     pub high_ns: i128,
 }
 
-/// What re-stamping came to.
+/// The result of re-stamping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retimed {
     /// UTC, in nanoseconds since the UNIX epoch.
     pub utc_ns: i64,
     /// Bound on its error; `None` when nothing bounds it.
     pub error_ns: Option<u64>,
-    /// False: the first stamp stays.
+    /// Whether the stamp was replaced; if false the first stamp stays.
     pub is_restamped: bool,
     /// What is to be known about it.
     pub flags: Flags,
@@ -118,7 +119,7 @@ impl Interval {
         u64::try_from(width.div_ceil(2)).unwrap_or(u64::MAX)
     }
 
-    /// The farthest that it reaches from `at_ns`.
+    /// The greatest distance from `at_ns` to a point of the interval.
     pub fn reach_ns(self, at_ns: i64) -> u64 {
         let at = i128::from(at_ns);
         let reach = (at - self.low_ns).max(self.high_ns - at);
@@ -137,10 +138,10 @@ impl Anchored {
         .unwrap_or(Interval { low_ns: i64::MIN.into(), high_ns: i64::MAX.into() })
     }
 
-    /// What a stamp of this boot becomes. One made while synchronized is never
-    /// touched; another only if the anchors know better. Anchors that contradict
-    /// each other (a paused virtual machine, a wrong server, a hand on the
-    /// clock) leave it, with an error that covers all of them.
+    /// Re-stamps a stamp of this boot. One made while synchronized is never changed,
+    /// another only if the anchors bound its time better. If the anchors contradict each
+    /// other (a paused virtual machine, a wrong server, a clock set by hand) the stamp
+    /// stays, with an error that covers all of them.
     pub fn retime(&self, first: &FirstStamp) -> Retimed {
         let as_it_was = Retimed {
             utc_ns: first.wall_ns,
@@ -197,7 +198,7 @@ impl Bounded {
         }
     }
 
-    /// What a stamp of this boot becomes.
+    /// Re-stamps a stamp of this boot.
     pub fn retime(&self, first: &FirstStamp) -> Retimed {
         let interval = self.interval(first.up);
         let is_within = (interval.low_ns..=interval.high_ns).contains(&i128::from(first.wall_ns));

@@ -15,14 +15,14 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// A daemon's update shows as a `maxerror` below what a second's growth
-    /// explains. One tick of slack: the kernel adds to it after the second's
-    /// boundary.
+    /// Takes a sample. An update of the daemon shows as a `maxerror` lower than growth
+    /// explains. One tick of slack is given, because the kernel adds to it after the
+    /// second's boundary.
     pub fn saw(&mut self, kernel: &KernelClock, up: Uptime) {
         let before = self.last_max_error_us.replace((kernel.max_error_us, up));
         let known = self.last;
         self.note(kernel, before, up);
-        // What was there at the first sample may be old.
+        // The update that the first sample shows may be old.
         self.is_new = before.is_some() && self.last.is_some() && self.last != known;
     }
 
@@ -58,8 +58,8 @@ impl Updates {
         self.last = Some((at, error_ns));
     }
 
-    /// Whether the newest sample showed an update that came after the sample
-    /// before it: a kernel that has just been given a bound has had one too.
+    /// Whether the newest sample showed an update that came after the sample before it.
+    /// A kernel that gave no bound in that sample and gives one now has had an update too.
     pub fn is_new(&self) -> bool {
         self.is_new
     }

@@ -9,7 +9,7 @@ use super::{By, Elapsed, Memory, Name};
 use crate::core::id::{BootId, Offset, SourceId};
 use crate::core::time::{IngestTime, Uptime};
 
-/// The form of the bytes; another one is not read.
+/// The version of the stored form; no other is read.
 const FORM: u8 = 1;
 
 const NAME_BYTES: usize = 16;
@@ -34,7 +34,7 @@ struct StoredMemory {
     ages: Vec<u64>,
 }
 
-/// The bytes are nothing that this version can read.
+/// The bytes are of another version or damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
 
@@ -53,7 +53,7 @@ const fn code(by: By) -> u8 {
     }
 }
 
-/// Empty if it cannot be encoded, which nothing in it brings about.
+/// Empty if it could not be encoded, which does not happen with its types.
 pub(super) fn encode(memories: &BTreeMap<SourceId, Memory>, through: Offset) -> Vec<u8> {
     let sources = memories.iter().map(|(source, memory)| stored(source, memory)).collect();
     let mut bytes = vec![FORM];
@@ -86,7 +86,7 @@ fn stored(source: &SourceId, memory: &Memory) -> StoredMemory {
     }
 }
 
-/// Fills the memories that go on.
+/// Fills the memories whose kind of name is the same as when they were stored.
 pub(super) fn restore(
     bytes: &[u8],
     memories: &mut BTreeMap<SourceId, Memory>,

@@ -6,11 +6,11 @@ use crate::core::reading::{Entry, Record};
 /// The bounds of one publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// Readings in one publish, at most; 1 sends each on its own.
+    /// Most readings in one publish; 1 sends each on its own.
     pub readings_max: usize,
-    /// Bytes of one payload, at most, by the estimate below.
+    /// Most bytes of one payload, by the estimate below.
     pub bytes_max: u64,
-    /// What a reading takes besides its texts, at most, in bytes: depends on the
+    /// Upper bound on the bytes of a reading besides its texts: depends on the
     /// format.
     pub reading_bytes: u64,
 }
@@ -32,15 +32,15 @@ impl Batching {
     }
 }
 
-/// The measure of a run: readings of one source and numbering, without a hole,
-/// so that its first and last number name it.
+/// Measures a run: readings of one source and epoch without a hole, so that its first and
+/// last number name it.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     batching: Batching,
     limit: usize,
     bytes: u64,
     count: usize,
-    /// Numbering and number that go on with it; `None` while it is empty.
+    /// The epoch and number that the next reading must have; `None` while it is empty.
     next: Option<(Epoch, Seq)>,
 }
 
@@ -51,7 +51,7 @@ impl Run {
         Self { batching: *batching, limit, bytes: 0, count: 0, next: None }
     }
 
-    /// Whether `entry` may join what is there.
+    /// Whether `entry` may join the run.
     pub(super) fn has_room_for(&self, entry: &Entry) -> bool {
         let Some(record) = entry.reading() else { return false };
         let goes_on = self.next.is_none_or(|next| next == (record.epoch, record.seq));
@@ -60,12 +60,12 @@ impl Run {
         goes_on && self.count < self.limit && fits
     }
 
-    /// Whether nothing more may join, whatever it is.
+    /// Whether no entry at all may join any more.
     pub(super) fn is_full(&self) -> bool {
         self.count >= self.limit
     }
 
-    /// `entry` joins. What is no reading goes alone.
+    /// Counts `entry` in. An entry that is no reading goes alone.
     pub(super) fn count(&mut self, entry: &Entry) {
         self.count += 1;
         match entry.reading() {

@@ -1,5 +1,5 @@
-//! What is on its way: publishes without PUBACK, and what was on its way when
-//! connections were lost.
+//! The table of publishes in flight, that is without a PUBACK yet, and how often each
+//! entry was in flight when a connection was lost.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::core::reading::Entry;
 use crate::core::seam::Lane;
 use crate::core::time::{MonoTime, Span};
 
-/// Something published, its PUBACK not seen.
+/// A publish whose PUBACK has not been seen.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
-    /// Entries of the journal; none for a frontier or status, which is said
-    /// again when it is lost, from newer facts.
+    /// Entries of the journal. None for a frontier or status: when one is lost, the
+    /// next is made from newer facts.
     pub(super) entries: Vec<(Offset, Entry)>,
     pub(super) lane: Lane,
     pub(super) sent: MonoTime,
@@ -32,27 +32,30 @@ impl Flight {
     }
 }
 
-/// How often an entry was on its way when the connection was lost.
+/// How often an entry was in flight when the connection was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Losses {
+    /// Connections in a row that were lost while it was in flight.
     in_a_row: u32,
-    /// As the only one, on a connection that had acknowledged something before.
+    /// Losses while it was the only publish in flight, on a connection that had
+    /// acknowledged something before.
     alone: u32,
 }
 
-/// All that is on its way.
+/// All publishes in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flights {
     by_id: BTreeMap<PublishId, Flight>,
-    /// Where entries are: half-open stretches of offsets, by their first.
+    /// The entries in flight as half-open stretches of offsets: end by first.
     stretches: BTreeMap<Offset, Offset>,
     entry_count: usize,
     backfill: usize,
     losses: BTreeMap<Offset, Losses>,
     last_id: PublishId,
-    /// Something was acknowledged on this connection.
+    /// Whether the broker has acknowledged something on this connection.
     has_puback: bool,
-    /// What flies alone, because it may be what kills connections.
+    /// A publish that is suspected of making the broker drop the connection; it is
+    /// sent alone to find out.
     suspect: Option<PublishId>,
 }
 
@@ -61,17 +64,17 @@ impl Flights {
         self.by_id.len()
     }
 
-    /// Entries in all of them.
+    /// Entries in flight, over all publishes.
     pub(super) fn entry_count(&self) -> usize {
         self.entry_count
     }
 
-    /// Those of the backfill.
+    /// Publishes in flight that belong to the backfill.
     pub(super) fn backfill(&self) -> usize {
         self.backfill
     }
 
-    /// When the oldest was sent: numbers follow time.
+    /// When the oldest was sent. Ids ascend with time, so it is the first.
     pub(super) fn oldest_sent(&self) -> Option<MonoTime> {
         self.by_id.values().next().map(|flight| flight.sent)
     }
@@ -93,7 +96,7 @@ impl Flights {
         self.by_id.values().any(|flight| flight.source() == Some(source))
     }
 
-    /// Whether a suspect flies: nothing else may.
+    /// Whether a suspect is in flight: then nothing else may be sent.
     pub(super) fn is_reserved(&self) -> bool {
         self.suspect.is_some()
     }
@@ -107,19 +110,20 @@ impl Flights {
         self.last_id
     }
 
-    /// Launches what may be what kills connections; nothing else flies.
+    /// Sends a suspect. The caller has made sure that nothing else is in flight.
     pub(super) fn launch_suspect(&mut self, flight: Flight) -> PublishId {
         let id = self.launch(flight);
         self.suspect = Some(id);
         id
     }
 
-    /// Whether a suspect may be launched: it must be certain that it was it.
+    /// Whether a suspect may be sent now: nothing else is in flight and this connection
+    /// has acknowledged something already, so that a loss can only be its fault.
     pub(super) fn is_clear_for_suspect(&self) -> bool {
         self.by_id.is_empty() && self.has_puback
     }
 
-    /// It is on its way no more.
+    /// Removes a publish from the table: it was answered, or not sent after all.
     pub(super) fn land(&mut self, id: PublishId) -> Option<Flight> {
         let flight = self.by_id.remove(&id)?;
         for (first, _) in stretches(&flight.entries) {
@@ -131,7 +135,8 @@ impl Flights {
         Some(flight)
     }
 
-    /// What was launched after `id`, of its source and lane, was not sent either.
+    /// Removes what followed `id` and is of its source and lane: the link has not sent
+    /// that either.
     pub(super) fn recall_behind(&mut self, id: PublishId, source: &SourceId, lane: Lane) {
         let behind = self.by_id.range(PublishId(id.0 + 1)..);
         let same = behind.filter(|(_, flight)| flight.lane == lane);
@@ -140,7 +145,8 @@ impl Flights {
         ids.into_iter().for_each(|id| drop(self.land(id)));
     }
 
-    /// The broker answered: whatever it said, it did not die of it.
+    /// The broker answered, whatever it said: so these entries did not end the
+    /// connection, and their losses no longer count.
     pub(super) fn was_answered(&mut self, flight: &Flight) {
         self.has_puback = true;
         if !self.losses.is_empty() {
@@ -150,8 +156,9 @@ impl Flights {
         }
     }
 
-    /// The connection is gone, and with it all that flew. `is_blamed`: the peer
-    /// or the network ended it, so one of these may have been the cause.
+    /// The connection is gone, and all that was in flight is to be sent again.
+    /// `is_blamed`: the peer or the network ended it, so one of these publishes may
+    /// have been the cause.
     pub(super) fn lose(&mut self, is_blamed: bool) {
         let (suspect, has_puback) = (self.suspect.take(), self.has_puback);
         self.has_puback = false;
@@ -173,17 +180,17 @@ impl Flights {
         }
     }
 
-    /// Connections in a row that were lost while it was on its way.
+    /// Connections in a row that were lost while the entry was in flight.
     pub(super) fn lost_in_a_row(&self, offset: Offset) -> u32 {
         self.losses.get(&offset).map_or(0, |losses| losses.in_a_row)
     }
 
-    /// Those of them on which it was the only one.
+    /// Connections that were lost while it was the only publish in flight.
     pub(super) fn lost_alone(&self, offset: Offset) -> u32 {
         self.losses.get(&offset).map_or(0, |losses| losses.alone)
     }
 
-    /// `[first, end)` need not be remembered.
+    /// Forgets the losses of `[first, end)`: these entries are done with.
     pub(super) fn forget(&mut self, first: Offset, end: Offset) {
         if !self.losses.is_empty() {
             self.losses.retain(|offset, _| !(first..end).contains(offset));

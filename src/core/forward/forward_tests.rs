@@ -201,9 +201,9 @@ fn readings_of_one_source_go_together_and_keep_their_order() {
 
 #[test]
 fn a_reading_that_goes_alone_looks_for_no_company() {
-    let mut lane = Cursor::new(Offset(0), None);
-    lane.offer(Offset(0), &[reading("a", 1), reading("b", 1), reading("a", 2)]);
-    let run = lane.run(&Batching::SINGLE, 1, |offset, _| panic!("{offset:?} is looked at"));
+    let mut cursor = Cursor::new(Offset(0), None);
+    cursor.offer(Offset(0), &[reading("a", 1), reading("b", 1), reading("a", 2)]);
+    let run = cursor.run(&Batching::SINGLE, 1, |offset, _| panic!("{offset:?} is looked at"));
     assert_eq!(run.len(), 1);
 }
 

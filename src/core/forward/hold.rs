@@ -1,6 +1,6 @@
 //! Sources that the broker refuses for now (not authorized, quota): their
-//! entries are passed over, the others go on. When its time has come one entry
-//! of the source is tried; if it is taken, the rest follow.
+//! entries are passed over, those of other sources go on. After a wait one entry of the
+//! source is tried; if it is acknowledged, the rest follow.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::core::backoff;
 use crate::core::id::SourceId;
 use crate::core::time::{MonoTime, Span};
 
-/// First and greatest wait of a held source.
+/// First and longest wait of a held source.
 const HOLD: (Span, Span) = (Span::from_secs(5), Span::from_secs(60));
 
 #[derive(Clone, Debug)]
@@ -33,8 +33,8 @@ impl Holds {
         self.0.iter().map(|(source, held)| (source, held.code))
     }
 
-    /// The broker refuses it: until the next try; `None` when the hold was known
-    /// already.
+    /// The broker refuses the source. Returns the wait until the next try; `None` when the
+    /// source was held already.
     pub(super) fn hold(&mut self, source: &SourceId, code: u8, now: MonoTime) -> Option<Span> {
         let fresh = Held { code, attempts: 0, retry_at: now, is_probing: true };
         let held = self.0.entry(source.clone()).or_insert(fresh);
@@ -49,17 +49,18 @@ impl Holds {
         Some(retry_in)
     }
 
-    /// The broker took something of it; true if it was held until now.
+    /// The broker acknowledged something of the source. True if it was held until now.
     pub(super) fn release(&mut self, source: &SourceId) -> bool {
         self.0.remove(source).is_some()
     }
 
-    /// `None` when it is not held, else whether one of it may be tried now.
+    /// `None` when the source is not held, else whether one of its entries may be tried
+    /// now.
     pub(super) fn may_try(&self, source: &SourceId) -> Option<bool> {
         self.0.get(source).map(|held| held.is_probing)
     }
 
-    /// Lets those try again whose time has come; whether there are any.
+    /// Lets sources try again whose wait is over. True if there are any.
     pub(super) fn retry(&mut self, now: MonoTime) -> bool {
         let mut is_any_due = false;
         for held in self.0.values_mut() {

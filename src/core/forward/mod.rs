@@ -9,16 +9,17 @@
 //! its own: live entries go first, the backlog drains beside them within its
 //! share ([`ShareSettings`]). Within a lane, and so always where there is only
 //! one, the first sight of every sequence number of a source is in order,
-//! whatever the broker remembers. What flew behind a batch that proves too large is
-//! taken back unsent. One thing remains: what a broker refuses by a reason code has
-//! left, and so have those in flight behind it; they may be acknowledged before it.
+//! whatever the broker remembers. What was queued behind a batch that proves too large
+//! is taken back unsent. One exception remains: when a broker refuses a publish by a
+//! reason code, those in flight behind it have left already and may be acknowledged
+//! before it.
 //!
-//! Reading order: this file, `lane`, `flight`, `hold`, `share`, `batch`.
+//! Reading order: this file, `cursor`, `flight`, `hold`, `share`, `batch`.
 
 mod batch;
+mod cursor;
 mod flight;
 mod hold;
-mod lane;
 mod share;
 mod verdict;
 
@@ -28,9 +29,9 @@ pub use batch::Batching;
 pub use share::ShareSettings;
 pub use verdict::Verdict;
 
+use self::cursor::{Cursor, Join};
 use self::flight::{Flight, Flights};
 use self::hold::Holds;
-use self::lane::{Join, Lane as Cursor};
 use self::share::Share;
 use super::id::{Offset, PublishId, SourceId, UplinkId};
 use super::limits::{
@@ -41,21 +42,20 @@ use super::reading::Entry;
 use super::seam::{Fetch, Fetched, Lane, Purpose};
 use super::time::{MonoTime, Span};
 
-/// Connections in a row that an entry saw lost before it is sent alone.
+/// An entry that was in flight on this many lost connections in a row is sent alone.
 const LOSSES_MAX: u32 = 2;
 
-/// Connections that were lost while an entry was the only one on its way, before
-/// it is set aside.
+/// An entry that was alone in flight on this many lost connections is set aside.
 const KILLS_MAX: u32 = 2;
 
 /// How one uplink forwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ForwardSettings {
-    /// Publishes without PUBACK, at most.
+    /// Publishes that may be without PUBACK at the same time.
     pub inflight_max: usize,
     /// Whether live entries go before the backlog; else journal order.
     pub is_live_first: bool,
-    /// A backlog of up to so many entries goes first all the same.
+    /// Backlogs up to this many entries are sent first even when live entries go first.
     pub backfill_min: u64,
     /// What the backlog may take beside live entries.
     pub share: ShareSettings,
@@ -95,7 +95,7 @@ pub enum Taken {
     Goes(PublishId, Lane, Vec<(Offset, Entry)>),
     /// It stays here, and is done with.
     Stays(Offset, Box<Entry>),
-    /// Whenever it goes out alone the connection ends: it is done with.
+    /// Set aside: each time it was sent alone the connection broke.
     Kills(Offset, Box<Entry>),
 }
 
@@ -108,9 +108,10 @@ pub struct Forward {
     /// As configured, within the broker's limits.
     batching: Batching,
     done: RangeSet,
-    /// What was there when the link came up, while that is a lane of its own.
+    /// Position in the backlog, while that is a lane of its own.
     backfill: Option<Cursor>,
-    /// What came since; all of it while there is no backfill.
+    /// Position in what came since the link is up; in everything, while there is no
+    /// backfill.
     live: Cursor,
     /// Entries from here on are live.
     live_from: Offset,
@@ -118,9 +119,10 @@ pub struct Forward {
     skip_below: Offset,
     flights: Flights,
     holds: Holds,
-    /// Tries of entries that the broker calls invalid.
+    /// How often the broker has called an entry invalid.
     refused: BTreeMap<Offset, u32>,
-    /// Readings in one publish, as far as the broker's limits are learnt.
+    /// Readings that one publish may have: halved when one was too large, doubled when
+    /// a full one was delivered.
     run_max: usize,
     lingers_since: Option<MonoTime>,
     last_refused: PublishId,
@@ -165,7 +167,7 @@ impl Forward {
         durable.0.saturating_sub(self.done.frontier() + self.done.above_frontier())
     }
 
-    /// Of them, those in a backfill lane of its own.
+    /// Entries of the backlog that drain on a lane of their own.
     pub fn backfill(&self) -> u64 {
         let from = self.done.frontier();
         let is_lane = self.backfill.is_some();
@@ -188,7 +190,7 @@ impl Forward {
         self.holds.codes()
     }
 
-    /// Everything that is not done with, if all of it is in memory now.
+    /// Every entry that is not done with; `None` while some of them are on disk only.
     pub fn all_unfinished(&self, durable: Offset) -> Option<impl Iterator<Item = &Entry>> {
         let is_all = self.backfill.is_none() && self.live.is_read_up(durable);
         if !is_all || !self.holds.is_empty() {
@@ -221,13 +223,13 @@ impl Forward {
         self.rewind();
     }
 
-    /// Room for one more publish.
+    /// Whether there is room for one more publish.
     pub fn has_slot(&self) -> bool {
         let is_free = self.flights.len() < self.slots() && !self.flights.is_reserved();
         is_free && self.flights.entry_count() < INFLIGHT_ENTRIES_MAX
     }
 
-    /// A frontier or status goes out.
+    /// Notes that a frontier or status goes out, and gives its id.
     pub fn send_control(&mut self, now: MonoTime) -> PublishId {
         self.flights.launch(Flight { entries: Vec::new(), lane: Lane::Live, sent: now })
     }
@@ -240,7 +242,8 @@ impl Forward {
         mut fate: impl FnMut(Offset, &Entry) -> Fate,
     ) -> Option<Taken> {
         self.backfill.take_if(|lane| lane.is_over(&self.done));
-        // What keeps something waiting is found anew, or its deadline would stay.
+        // Reasons to wait are found again below: one that is over must leave no
+        // deadline behind.
         let lingered = self.lingers_since.take();
         self.share.look_anew();
         if !self.has_slot() {
@@ -251,7 +254,7 @@ impl Forward {
         if !has_backlog || live < Share::live_slots(self.slots()) {
             match self.take_from(Lane::Live, (now, lingered), &mut fate) {
                 Head::Taken(taken) => return Some(taken),
-                // It must fly alone: nothing else goes before it has.
+                // The head must be sent alone: nothing else may go before it.
                 Head::Reserved => return None,
                 Head::Nothing => {}
             }
@@ -281,8 +284,8 @@ impl Forward {
         })
     }
 
-    /// The answer came. False when the cursor has moved meanwhile and it was
-    /// dropped; then its damage is found again.
+    /// The answer came. False when the cursor has moved meanwhile and the answer was
+    /// dropped; any damage in it will be found again.
     pub fn fetched(&mut self, lane: Lane, fetched: &mut Fetched) -> bool {
         match (lane, &mut self.backfill) {
             (Lane::Live, _) => self.live.fetched(fetched),
@@ -310,7 +313,7 @@ impl Forward {
         }
     }
 
-    /// From here to `offset` everything goes out in journal order.
+    /// The offset from which everything up to `offset` goes out in journal order.
     pub fn in_order_from(&self, offset: Offset) -> Offset {
         let is_live = self.backfill.is_some() && offset >= self.live_from;
         if is_live { self.live_from } else { Offset(0) }
@@ -330,13 +333,13 @@ impl Forward {
         }
     }
 
-    /// Whether the entry is on its way.
+    /// Whether the entry is in flight.
     pub fn is_flying(&self, offset: Offset) -> bool {
         self.flights.has(offset)
     }
 
-    /// Nothing below `offset` is taken up any more; what is in flight there may
-    /// still be acknowledged. True once nothing is.
+    /// Sends nothing below `offset` any more; what is in flight there may still be
+    /// acknowledged. True once nothing is.
     pub fn give_up_below(&mut self, offset: Offset) -> bool {
         self.skip_below = self.skip_below.max(offset);
         !self.flights.has_below(offset)
@@ -457,7 +460,7 @@ impl Forward {
 /// What the head of a lane gave.
 enum Head {
     Taken(Taken),
-    /// It must fly alone and something else still flies.
+    /// The head must be sent alone, and cannot yet.
     Reserved,
     Nothing,
 }
@@ -473,7 +476,7 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Whether it is done with, on its way, or of a source that is held.
+    /// Whether it is done with, in flight, or of a source that is held.
     fn is_passed(&self, offset: Offset, entry: &Entry) -> bool {
         let is_finished = offset < self.skip_below || self.done.contains(offset.0);
         if is_finished || self.flights.has(offset) {
@@ -481,14 +484,15 @@ impl Rules<'_> {
         }
         match self.holds.may_try(entry.source()) {
             None => false,
-            // Too many holes: nothing of it is spared, each is judged alone.
+            // Too many holes in what is done with: a hold would add more, so it is
+            // tried alone and set aside when it is refused.
             Some(_) if self.is_giving_up => false,
             Some(is_probing) => !is_probing || self.flights.has_source(entry.source()),
         }
     }
 
-    /// Readings in a run that begins here, at most: the more often connections
-    /// were lost on it, the fewer; one that was called invalid goes alone.
+    /// Readings that a run beginning here may have: divided by four for each connection in
+    /// a row that was lost on it; one if it was called invalid, so that it goes alone.
     fn limit(&self, offset: Offset, run_max: usize) -> usize {
         if self.refused.contains_key(&offset) || self.is_giving_up {
             return 1;

@@ -1,11 +1,11 @@
-//! How much of the way the backlog may take while live readings flow.
+//! How much of the uplink the backlog may take while live readings flow.
 
 use crate::core::time::{MonoTime, Span};
 
-/// Live data flows if something of it went within this time.
+/// Live data counts as flowing for this time after some of it was sent.
 const FLOWS_FOR: Span = Span::from_secs(1);
 
-/// At a given rate so much may go at once.
+/// At a configured rate, as much may go at once as the rate allows in this time.
 const BURST: Span = Span::from_millis(100);
 
 /// The bounds of the backfill.
@@ -14,18 +14,18 @@ pub struct ShareSettings {
     /// Part of the in-flight bound, and so of the acknowledged rate, that the
     /// backfill may take while live data flows: 0 to 1; one publish at least.
     pub share: f64,
-    /// Readings a second, at most; `None` is unbounded.
+    /// Upper bound in readings a second; `None` is unbounded.
     pub per_second: Option<u64>,
 }
 
-/// Decides whose turn it is.
+/// Decides how much live entries and backfill may have in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     settings: ShareSettings,
     live_sent: Option<MonoTime>,
-    /// When the backfill has made up for what it took.
+    /// When everything sent of the backfill so far would have gone at the configured rate.
     free_at: MonoTime,
-    /// The bound on the rate keeps it waiting.
+    /// Whether the bound on the rate keeps the backfill waiting.
     is_waiting: bool,
 }
 
@@ -34,24 +34,24 @@ impl Share {
         Self { settings, live_sent: None, free_at: MonoTime::default(), is_waiting: false }
     }
 
-    /// A live entry goes out.
+    /// Notes that a live entry goes out.
     pub(super) fn live_goes(&mut self, now: MonoTime) {
         self.live_sent = Some(now);
     }
 
-    /// So many entries of the backfill go out.
+    /// Notes that entries of the backfill go out.
     pub(super) fn backfill_goes(&mut self, entries: usize, now: MonoTime) {
         let Some(per_second) = self.settings.per_second else { return };
         let cost_ns = entries as u64 * 1_000_000_000 / per_second.max(1);
         self.free_at = self.free_at.max(now) + Span::from_ns(cost_ns as i64);
     }
 
-    /// Nothing is known to wait.
+    /// Forgets that the backfill waits, before it is looked at again.
     pub(super) fn look_anew(&mut self) {
         self.is_waiting = false;
     }
 
-    /// Publishes that the backfill may have in flight, of `slots` there are.
+    /// How many of `slots` publishes in flight may be of the backfill.
     pub(super) fn backfill_slots(&mut self, slots: usize, now: MonoTime) -> usize {
         self.is_waiting = self.free_at > now + BURST;
         if self.is_waiting {

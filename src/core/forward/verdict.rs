@@ -12,9 +12,10 @@ use crate::core::time::{MonoTime, Span};
 pub enum Verdict {
     /// Not one of ours (any more).
     Unknown,
-    /// A frontier or status arrived, or was refused: no matter.
+    /// It was a frontier or status. Nothing follows, even if it was refused: the next one
+    /// is made from newer facts.
     Control,
-    /// The broker has them.
+    /// The broker acknowledged them.
     Delivered {
         /// What was published.
         entries: Vec<(Offset, Entry)>,
@@ -98,7 +99,8 @@ impl Forward {
         Verdict::Delivered { entries, took, released: is_released.then_some(source) }
     }
 
-    /// Not taken as it is: together with others means that each is tried alone.
+    /// The broker calls the publish invalid. One of several entries may be the cause, so
+    /// each is tried alone.
     fn refuse(&mut self, mut entries: Vec<(Offset, Entry)>) -> Verdict {
         let mut worst = 0;
         for (offset, _) in &entries {

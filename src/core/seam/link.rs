@@ -26,9 +26,9 @@ pub enum LinkEvent {
         /// MQTT 5 reason code; 0 in MQTT 3.1.1.
         code: u8,
     },
-    /// The publish was not sent: its payload is over a limit. If it is a batch,
-    /// nothing that follows it of its source and lane is sent either before
-    /// [`Publish::last_refused`] shows that this is known.
+    /// The publish was not sent: its payload is over a limit. If it is a batch, later
+    /// publishes of its source and lane are not sent either, until their
+    /// [`Publish::last_refused`] shows that the core knows of this.
     TooLarge {
         /// Which.
         id: PublishId,
@@ -44,10 +44,10 @@ pub enum LinkEvent {
 pub struct LinkTerms {
     /// The broker's Receive Maximum (MQTT 5); 65,535 where it names none.
     pub receive_max: u16,
-    /// Bytes of one payload, at most, that surely fit the broker's Maximum Packet
-    /// Size (MQTT 5); `None` where it names none. Batches are built to it.
+    /// Largest payload, in bytes, that surely fits the broker's Maximum Packet Size
+    /// (MQTT 5); `None` where it names none. Batches are built to it.
     pub payload_max: Option<u64>,
-    /// The broker's word; reported, never relied on.
+    /// As the broker says; reported, never relied on.
     pub session_present: bool,
     /// What the broker retains of this gateway's delivery frontiers, where
     /// [`LinkCommand::Connect`] asked for it and the broker answered.
@@ -61,7 +61,7 @@ pub struct RetainedFrontier {
     pub source: SourceId,
     /// The numbering.
     pub epoch: Epoch,
-    /// Every number up to here was with the broker, or in a gap record.
+    /// Every number up to here was acknowledged by the broker or was in a gap record.
     pub through_seq: Seq,
 }
 
@@ -78,7 +78,7 @@ pub enum DownCause {
     TakenOver,
     /// The broker called a packet too large.
     PacketTooLarge,
-    /// We asked for it.
+    /// This gateway asked for it.
     Asked,
 }
 
@@ -105,11 +105,11 @@ pub struct Publish {
     pub id: PublishId,
     /// Whether it was there before the link came up.
     pub lane: Lane,
-    /// The newest batch that was known to be too large when this was decided on. What
-    /// flew behind that batch must not pass it: readings of one source and lane are
-    /// first seen in order.
+    /// The newest batch that was known to be too large when this publish was decided on.
+    /// Publishes that were queued behind that batch before must not be sent: readings of
+    /// one source and lane are first seen in order.
     pub last_refused: PublishId,
-    /// What to say.
+    /// Its content.
     pub body: PublishBody,
 }
 
@@ -132,7 +132,7 @@ impl Lane {
     }
 }
 
-/// What a publish says.
+/// The content of a publish.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PublishBody {
     /// An entry of the journal, on its own.
@@ -152,11 +152,11 @@ pub struct Frontier {
     pub source: SourceId,
     /// The numbering.
     pub epoch: Epoch,
-    /// Every number up to here is with the broker or in a gap record.
+    /// Every number up to here was acknowledged by the broker or is in a gap record.
     pub through_seq: Seq,
-    /// Every reading with an earlier event time that this gateway took is with
-    /// the broker or in a gap record, and by the source's own bound no earlier
-    /// one is expected. `None` before the first plausible reading.
+    /// Every reading with an earlier event time that this gateway took was acknowledged
+    /// by the broker or is in a gap record, and by the source's own bound no earlier one
+    /// is expected. `None` before the first plausible reading.
     pub complete_before: Option<EventTime>,
     /// Readings accepted and not yet acknowledged.
     pub pending: u64,
@@ -167,7 +167,7 @@ pub struct Frontier {
 /// What the status topic says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkStatus {
-    /// False in the last word before a clean disconnect.
+    /// False in the last message before a clean disconnect.
     pub is_online: bool,
     /// The numbering in use.
     pub epoch: Epoch,

@@ -16,7 +16,7 @@ use crate::core::values::totals::SavedTotals;
 pub struct Meta {
     /// The numbering in use.
     pub epoch: Epoch,
-    /// Entries below this offset are gone on purpose (acknowledged or evicted).
+    /// Entries below this offset are removed, or may be (acknowledged or evicted).
     pub start: Offset,
     /// Entries below this offset are done with: acknowledged, evicted, lost.
     pub frontier: Offset,
@@ -26,15 +26,14 @@ pub struct Meta {
     pub sources: BTreeMap<SourceId, SourceMeta>,
     /// Per numbering, which sequence numbers are done with.
     pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
-    /// By name, how far each uplink is where there are several: what is said
-    /// above is then what all of them have.
+    /// By name, how far each uplink is, where there are several: the fields above then say
+    /// what all of them are done with.
     pub uplinks: BTreeMap<Arc<str>, UplinkMeta>,
-    /// Where each source is that goes on from there.
+    /// The position of each source that goes on from it after a restart.
     pub positions: BTreeMap<SourceId, Position>,
     /// Gap records that the broker has not acknowledged, with their offsets.
     pub gaps: Vec<(Offset, GapRecord)>,
-    /// Names that were exchanged because another copy of this disk may have used
-    /// them.
+    /// Changes of names, made because another copy of this disk may have used the old ones.
     pub renumberings: Renumberings,
     /// Every entry below this offset has its final time, by its own stamp or by
     /// a seal.
@@ -48,8 +47,8 @@ pub struct Meta {
     /// What the journal knows of clocks. Changes rarely: the store writes it
     /// only when it differs from what is there.
     pub clock: Arc<ClockLedger>,
-    /// The running totals as of some offset from `start` on: those of readings
-    /// after it are in the readings. Changes now and then, and is written only then.
+    /// The running totals as of some offset from `start` on; later ones are in the readings
+    /// after it. Changes seldom, and is only written when it does.
     pub totals: Arc<SavedTotals>,
 }
 
@@ -64,17 +63,18 @@ pub struct UplinkMeta {
     pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
 }
 
-/// Where a source is.
+/// The position of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// In the source's own words.
+    /// The position in the source's own form.
     pub at: Arc<[u8]>,
-    /// Its newest reading when it was there. The journal may hold more: a crash in
-    /// the middle of a large commit can leave readings of it without their meta.
+    /// The source's newest number at that position. The journal may have later readings: a
+    /// crash in the middle of a large commit can leave readings without the meta that
+    /// belongs to them.
     pub tail: Seq,
 }
 
-/// What outlives a boot about its clock.
+/// What the journal keeps of clocks beyond a boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClockLedger {
     /// The newest timebase given.
@@ -82,8 +82,8 @@ pub struct ClockLedger {
     /// The boots whose readings may still wait, and the last that was
     /// synchronized, oldest first; the last is the current one.
     pub boots: Vec<Boot>,
-    /// How the unsynchronized readings below [`Meta::sealed`] are timed,
-    /// ascending; what no seal covers goes as stamped.
+    /// How the times of unsynchronized readings below [`Meta::sealed`] are computed,
+    /// ascending; readings that no seal covers are sent as stamped.
     pub seals: Vec<Seal>,
     /// Readings that left under an unsynchronized clock, to be corrected.
     pub sent: Vec<SentStretch>,
@@ -104,8 +104,8 @@ pub struct SeqSet {
 pub struct SourceMeta {
     /// Newest sequence number given in this epoch.
     pub tail: Seq,
-    /// Numbers up to here may have left: an uplink has been asked since they were
-    /// given whether the broker knows better.
+    /// Numbers up to here may have left: since they were given, an uplink has checked that
+    /// the broker has seen no later ones.
     pub vouched: Seq,
     /// Readings accepted.
     pub accepted: u64,

@@ -1,24 +1,23 @@
-//! A device's instant held against the gateway's clock: five checks in a fixed
-//! order, then the policy of the source.
+//! Compares a device's instant with the gateway's clock: five checks in a fixed order, then
+//! the policy of the source.
 //!
-//! What needs a gateway clock that is right is skipped while it is not: a gateway
-//! in 1970 must not call a good PLC a time traveller.
+//! Checks that need the right time are skipped while the gateway's clock is not trusted: a
+//! gateway in 1970 must not flag the times of a good PLC as lying in the future.
 
 use crate::core::clock::ClockReading;
 use crate::core::reading::{Flags, Origin};
 use crate::core::settings::{OnBadTime, SourceSettings};
-use crate::core::stamp::is_plausible;
 use crate::core::time::{EventTime, IngestTime, MaxError, Span};
 
-/// Ahead of the gateway by more than this and both errors, a live device is off.
+/// A live device is off if it is ahead of the gateway by more than this and both errors.
 const AHEAD_MAX_NS: i64 = 1_000_000_000;
 /// A GPS week number of ten bits comes round after 1024 weeks.
 const GPS_ROUND_NS: i64 = 1_024 * 7 * DAY_NS;
 const DAY_NS: i64 = 86_400_000_000_000;
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// Where clocks begin that were never set, in seconds since 1970. That of
-/// Windows, 1601, lies below what 64-bit nanoseconds hold: parsers refuse it.
+/// The times at which clocks begin that were never set, in seconds since 1970. That of
+/// Windows, 1601, is before the range of 64-bit nanoseconds: parsers refuse it.
 const BEGINNINGS_S: [i64; 5] = [
     0,             // UNIX
     315_964_800,   // GPS: 1980-01-06
@@ -52,11 +51,11 @@ pub struct Judged {
     pub first_event_time: Option<EventTime>,
     /// The flags of the claim and of the checks.
     pub flags: Flags,
-    /// The policy of the source sends it to the quarantine.
+    /// Whether the policy of the source sends it to the quarantine.
     pub is_quarantined: bool,
 }
 
-/// The gateway's clock as evidence; `None` while it is none.
+/// The error of the gateway's clock; `None` while it cannot serve as evidence.
 fn gateway_error_ns(clock: &ClockReading) -> Option<i64> {
     let error = clock.max_error.map_or(0, |error| error.ns());
     clock.state.is_trusted().then(|| clamp(error))
@@ -93,7 +92,7 @@ pub fn check(
     {
         flags = flags.with(Flags::SKEWED);
     }
-    // A candidate only: nothing is ever corrected by it.
+    // Only flagged: no time is ever corrected for it.
     if (i128::from(lag_ns) - i128::from(GPS_ROUND_NS)).abs() < i128::from(DAY_NS) {
         flags = flags.with(Flags::GPS_WNRO);
     }
@@ -130,10 +129,10 @@ pub fn judge(
         first_event_time: Some(claim.at),
         ..kept
     };
-    match (is_plausible(flags), settings.on_bad_time) {
+    match (flags.is_plausible(), settings.on_bad_time) {
         (true, OnBadTime::Correct) if is_skewed => match skew {
             Some(skew) => replaced(claim.at - skew, Origin::DeviceCorrected),
-            // Off by an amount that is not known yet: nothing bounds it.
+            // It is off by an amount that is not known yet: nothing bounds its error.
             None => kept,
         },
         (true, _) => {
@@ -150,7 +149,8 @@ pub fn judge(
     }
 }
 
-/// What an arrival alone says: the reading is from the last `latency_max`.
+/// The error of an arrival taken as event time: the reading may be as old as
+/// `latency_max`.
 fn error_at_arrival(settings: &SourceSettings, gateway: MaxError) -> MaxError {
     MaxError::from_ns(gateway.ns().saturating_add(settings.latency_max.ns().unsigned_abs()))
 }

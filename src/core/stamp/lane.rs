@@ -1,12 +1,13 @@
 //! What a stamp is worth to the event time of a consumer upstream, by the strict
 //! rule: which readings move a watermark, and where the others go. The windows on
-//! site ask for less, so that devices whose own error nobody states move them too
-//! ([`crate::core::window::entry`]).
+//! site ask for less, so that devices whose own error is not known move them too
+//! ([`crate::core::window::entry`]). The agent itself asks nothing here: this is the
+//! rule that a consumer upstream may apply, and the conformance vectors check it.
 //!
 //! One stamp in the future must not close every window, and a clock that is
-//! wrong must not make the readings of right ones late. So a watermark is moved
-//! only by what is known well, and never past the arrival on a clock other than
-//! the one that stamped.
+//! wrong must not make the readings of right ones late. So a watermark is moved only by
+//! times that are known well, and never past the arrival by a clock other than the one
+//! that stamped.
 
 use crate::core::clock::ClockState;
 use crate::core::reading::{Flags, Origin, Stamp};
@@ -17,10 +18,10 @@ pub const ERROR_MAX: MaxError = MaxError::from_ns(1_000_000_000);
 
 /// Where a reading goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
-    /// It is judged and moves the watermark.
+pub enum StampLane {
+    /// It is judged for lateness and moves the watermark.
     Main,
-    /// It is judged and does not move the watermark.
+    /// It is judged for lateness and does not move the watermark.
     MainNoWatermark,
     /// It waits for a better time; it is not judged late.
     Unsynchronized,
@@ -28,23 +29,23 @@ pub enum Lane {
     Quarantine,
 }
 
-impl Lane {
+impl StampLane {
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Lane::Main => "main",
-            Lane::MainNoWatermark => "main_no_wm",
-            Lane::Unsynchronized => "unsync",
-            Lane::Quarantine => "quarantine",
+            StampLane::Main => "main",
+            StampLane::MainNoWatermark => "main_no_wm",
+            StampLane::Unsynchronized => "unsync",
+            StampLane::Quarantine => "quarantine",
         }
     }
 }
 
-/// The lane of a stamp that arrived at `arrival`, by a clock whose error is
-/// bounded by `arrival_error`: best by a clock other than the one that stamped.
-pub fn lane(stamp: &Stamp, arrival: IngestTime, arrival_error: MaxError) -> Lane {
+/// The lane of a stamp that arrived at `arrival`. The arrival is best taken from a clock
+/// other than the one that stamped; `arrival_error` bounds that clock's error.
+pub fn lane(stamp: &Stamp, arrival: IngestTime, arrival_error: MaxError) -> StampLane {
     let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
-    // Of a stamp that the gateway's time took the place of, they say nothing.
+    // Where the gateway's time was used instead, the flags are about the device's time.
     let flags = if is_device { stamp.flags } else { Flags::NONE };
     let bounded = stamp.max_error.filter(|error| *error <= ERROR_MAX);
     let is_known = stamp.state.is_trusted()
@@ -54,17 +55,17 @@ pub fn lane(stamp: &Stamp, arrival: IngestTime, arrival_error: MaxError) -> Lane
                 <= i128::try_from(slack).unwrap_or(i128::MAX)
         });
     if flags.has(Flags::FUTURE) {
-        Lane::Quarantine
+        StampLane::Quarantine
     } else if is_known && !flags.intersects(Flags::PAST.with(Flags::DEVICE_UNSYNC)) {
-        Lane::Main
+        StampLane::Main
     } else if matches!(stamp.state, ClockState::Unsynchronized | ClockState::Stepped) {
-        Lane::Unsynchronized
+        StampLane::Unsynchronized
     } else {
-        Lane::MainNoWatermark
+        StampLane::MainNoWatermark
     }
 }
 
-/// The watermark after a stamp of [`Lane::Main`]: `bound` behind the earliest
+/// The watermark after a stamp of [`StampLane::Main`]: `bound` behind the earliest
 /// instant that it can be from, and never backwards. Flink's convention: an
 /// event at the watermark itself is no longer expected.
 pub fn watermark(

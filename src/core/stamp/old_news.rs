@@ -1,11 +1,11 @@
-//! Old news: what a broker retains for whoever subscribes.
+//! Old news: messages that a broker retains and gives to every new subscriber.
 //!
-//! When it was published, nobody can tell: a second ago, or before the meter died.
-//! So its arrival is no event time, and it says nothing about the device's clock.
+//! It is not known when such a message was published: a second ago, or before the meter
+//! died. So its arrival is no event time, and says nothing about the device's clock.
 //! A device time of its own stands. Without one the time is unknown
 //! ([`Origin::Unknown`], no later than the arrival) and good quality becomes
-//! uncertain. Windows, watermarks and delivery frontiers do not see it at all: it
-//! may have been counted when it was news.
+//! uncertain. Windows, watermarks and delivery frontiers do not see it at all: it may
+//! have been counted when it first came.
 
 use super::{Stamped, Verdict};
 use crate::core::clock::ClockReading;
@@ -21,7 +21,7 @@ pub fn stamp(
     reading: &mut Reading,
 ) -> Stamped {
     let settings = SourceSettings { is_live: false, ..settings.clone() };
-    // What it would leave behind says nothing of the readings after it.
+    // Its arrival must not influence how later readings are judged.
     let mut nobody = SourceClock::default();
     let mut stamped = super::stamp(&settings, clock, arrival, reading.device_time, &mut nobody);
     stamped.device_step = None;

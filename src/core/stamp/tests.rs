@@ -291,17 +291,17 @@ fn the_gateway_going_backwards_is_flagged_and_left_as_it_is() {
 
 #[test]
 fn only_what_is_known_well_moves_a_watermark() {
-    use lane::{Lane, lane};
+    use lane::{StampLane, lane};
     let at = |stamp: &Stamp| lane(stamp, IngestTime::from_unix_ns(NOW_NS), MaxError::from_ns(0));
     let good = stamp_of(alone(&settings(OnBadTime::Flag), ClockState::Synchronized, None));
-    assert_eq!(at(&good), Lane::Main);
+    assert_eq!(at(&good), StampLane::Main);
     let future = stamped(OnBadTime::Flag, ClockState::Synchronized, 400 * S);
-    assert_eq!(at(&future), Lane::Quarantine);
+    assert_eq!(at(&future), StampLane::Quarantine);
     // The gateway's time took its place: it is as good as any of the gateway's.
     let substituted = stamped(OnBadTime::Substitute, ClockState::Synchronized, 400 * S);
-    assert_eq!(at(&substituted), Lane::MainNoWatermark, "three seconds of error");
+    assert_eq!(at(&substituted), StampLane::MainNoWatermark, "three seconds of error");
     let substituted = Stamp { max_error: Some(lane::ERROR_MAX), ..substituted };
-    assert_eq!(at(&substituted), Lane::Main);
+    assert_eq!(at(&substituted), StampLane::Main);
     let unset = Stamp { origin: Origin::Device, flags: Flags::DEVICE_UNSYNC, ..substituted };
-    assert_eq!(at(&unset), Lane::MainNoWatermark);
+    assert_eq!(at(&unset), StampLane::MainNoWatermark);
 }

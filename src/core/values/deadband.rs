@@ -1,14 +1,12 @@
-//! Deadbands: what moved too little since the last reading that was kept is not
-//! worth another one.
+//! Deadbands: a reading that moved too little since the last one that was kept is dropped.
 //!
 //! A reading is kept when it is the first of its series, when its value lies
-//! further than the band from the last *kept* one (so creeping is seen), when its
-//! quality is another, when either is no finite number, or when the last kept one
-//! happened `max_silence` before it, or after: by event time, which a clock that was
-//! set carries away in either direction.
+//! further than the band from the last *kept* one (so slow drift is seen), when its quality
+//! is another, when either is no finite number, or when their event times are more than
+//! `max_silence` apart, in either direction: a clock that was set may carry event time
+//! both ways.
 //!
-//! Nothing of this is stored. After a restart the first reading of every series is
-//! kept, and says how things are.
+//! Nothing of this is stored. After a restart the first reading of every series is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +27,7 @@ pub struct Rule {
     pub property: String,
     /// How far a value must move.
     pub band: Band,
-    /// The longest that nothing is said, by event time.
+    /// The longest time without a kept reading, by event time.
     pub max_silence: Option<Span>,
 }
 
@@ -125,8 +123,8 @@ impl Deadbands {
         }
     }
 
-    /// Forgets the readings of sources that are no more: what bears such a name
-    /// later need not be the same device.
+    /// Forgets the readings of sources that are gone: a later source of the same name may be
+    /// another device.
     pub fn retain(&mut self, is_there: impl Fn(&SourceId) -> bool) {
         self.kept.retain(|source, _| is_there(source));
         self.count = self.kept.values().map(BTreeMap::len).sum();

@@ -1,9 +1,9 @@
 //! Sums of numbers as they were written: 0.1 and 0.2 are 0.3.
 //!
-//! A floating-point number stands for the shortest decimal that reads as it, which
-//! is what a device or a line said where it said up to 15 digits. Decimals add up
-//! without error as long as the sum has no more than 38 digits; beyond, the last of
-//! them are rounded, some twenty digits behind what a reading can say.
+//! A floating-point number is taken as the shortest decimal that is read as it; up to 15
+//! digits, that is what a device or a line wrote. Decimals add up without error as long as
+//! the sum has no more than 38 digits. With more, the last digits are rounded, some twenty
+//! digits beyond what a reading can hold.
 
 /// `mantissa` · 10^`exponent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Decimal {
         (self.mantissa, self.exponent)
     }
 
-    /// The inverse of [`Decimal::parts`]; `None` for what is far from any reading.
+    /// The inverse of [`Decimal::parts`]; `None` for parts that no reading can lead to.
     pub fn from_parts((mantissa, exponent): (i128, i32)) -> Option<Self> {
         (-1_000..1_000).contains(&exponent).then_some(Self { mantissa, exponent })
     }

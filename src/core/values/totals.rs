@@ -1,29 +1,29 @@
 //! Running totals of increments.
 //!
-//! An energy meter that tells how much came since its last word loses that for ever
-//! with every word that is lost. So the sum is made at the edge, as early as
-//! something durable is there, and the sum is what is journaled: whoever misses
-//! readings has all of it with the next one.
+//! An energy meter may report how much came since its last report; with every report that
+//! is lost, that energy is lost for ever. So increments are added up here, at the first
+//! place that is durable, and the sum is journaled: a consumer that misses readings has
+//! everything with the next one.
 //!
 //! A total belongs to a source and a series, its unit included. It is in the journal
 //! with every reading (flag [`Flags::TOTAL`]), so after a restart the newest reading
-//! of each series is the state. Since the journal lets go of readings, the totals as
-//! of some offset ride in the commit that lets go ([`Totals::saved`]), and are taken
-//! up from there. Repeats are dropped before they come here.
+//! of each series is the state. Since readings are removed from the journal, the commit
+//! that allows it also saves the totals as of some offset ([`Totals::saved`]), from where
+//! they can be rebuilt. Repeats are dropped before they come here.
 //!
 //! # How exact
 //!
-//! Whole numbers add up exactly, within 64 bits; what would go beyond is refused.
-//! Other numbers add up as decimals, as they were written. What a reading says is
-//! the floating-point number nearest to that: exact up to 15 digits. Beyond, a crash
-//! may cost what that rounding was, half of the last place, once each.
+//! Whole numbers add up exactly within 64 bits; an increment that would exceed them is
+//! refused. Other numbers add up as decimals, as they were written. A reading gets the
+//! floating-point number nearest to the sum, which is exact up to 15 digits. With more
+//! digits, each crash may cost that rounding: up to half of the last place.
 //!
 //! # What adds nothing
 //!
 //! A reading of quality bad, one whose number is not finite, and one that a broker
 //! had retained (it comes again at every subscription) pass as they are, without the
-//! flag. Increments that come late, or with any other time, add up as they arrive: a
-//! total is a matter of arrival, and its event time is that of the increment.
+//! flag. Increments add up in the order of arrival, whatever their event time; the event
+//! time of a total is that of its last increment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::core::id::{Offset, SourceId};
 use crate::core::limits::TOTALS_BYTES_MAX;
 use crate::core::reading::{Flags, Quality, Record, Series, Value};
 
-/// What one total takes where it is stored, its names excepted, in bytes, at most.
+/// Upper bound on the bytes of one total as stored, without its names.
 const TOTAL_BYTES: usize = 40;
 
 /// One running total.
@@ -42,13 +42,13 @@ const TOTAL_BYTES: usize = 40;
 pub struct Total {
     /// The sum.
     pub sum: Decimal,
-    /// Whether an increment was no integer: then the total is said as a
-    /// floating-point number.
+    /// Whether an increment was no integer: then readings have the total as a floating-point
+    /// number.
     pub is_real: bool,
 }
 
 impl Total {
-    /// The total that a reading said.
+    /// The total in a reading.
     fn said(value: &Value) -> Option<Self> {
         match value {
             Value::F64(number) => Some(Self { sum: Decimal::of(*number)?, is_real: true }),
@@ -61,7 +61,7 @@ impl Total {
         Self { sum: self.sum.plus(increment.sum), is_real }
     }
 
-    /// As a reading says it; `None` when it is beyond what one can say.
+    /// The value for a reading; `None` when it is beyond what one can hold.
     fn value(self) -> Option<Value> {
         if self.is_real {
             return self.sum.as_f64().map(Value::F64);
@@ -77,7 +77,7 @@ impl Total {
 pub enum NoTotal {
     /// It is no number.
     NotANumber,
-    /// The total would be beyond what a reading can say.
+    /// The total would be beyond what a reading can hold.
     Overflow,
     /// There is no room for the total of another series.
     Full,
@@ -111,7 +111,7 @@ impl NoTotal {
 /// Totals as of an offset of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedTotals {
-    /// What comes after must be read from the journal.
+    /// The end of the entries that are included; later ones must be read from the journal.
     pub through: Offset,
     /// By source and series.
     pub totals: BTreeMap<SourceId, BTreeMap<Arc<Series>, Total>>,
@@ -135,7 +135,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// As they were saved; what the journal has after that is still to come.
+    /// The totals as they were saved; later entries of the journal are still to be read.
     pub fn open(saved: &Arc<SavedTotals>) -> Self {
         let (totals, bytes) = (saved.totals.clone(), saved.weight());
         Self { totals, bytes, saved: Arc::clone(saved) }
@@ -174,17 +174,17 @@ impl Totals {
         Ok((said, flags.with(Flags::TOTAL)))
     }
 
-    /// Takes up what a reading in the journal says, the readings in their order.
+    /// Takes over the total of a reading in the journal. Call it in the journal's order.
     pub fn recall(&mut self, record: &Record) {
         let flags = record.stamp.flags;
-        // One that was released says what was so when it was first journaled.
+        // A released reading has the total of when it was first journaled.
         if !flags.has(Flags::TOTAL) || flags.has(Flags::RELEASED) {
             return;
         }
         let Some(said) = Total::said(&record.value) else { return };
         let (source, series) = (&record.source, &record.series);
         match self.totals.get_mut(source).and_then(|totals| totals.get_mut(series)) {
-            // What was saved may be finer than what a reading can say.
+            // The saved total may be more exact than the value of its reading: it stays.
             Some(known) if known.value().as_ref() == Some(&record.value) => {}
             Some(known) => *known = said,
             None => self.insert(source, series, said),
@@ -196,13 +196,14 @@ impl Totals {
         self.totals.entry(source.clone()).or_default().insert(Arc::clone(series), total);
     }
 
-    /// What is to be durable with a commit that ends at `next`, before which the
-    /// journal begins at `start`: as last saved, where a start may go through the
-    /// journal from there, by at most `recall_max` entries.
+    /// The totals to be saved with a commit that ends at `next`; the journal begins at
+    /// `start`. As long as the entries since they were last saved are still in the journal
+    /// and no more than `recall_max`, these are the totals as last saved.
     pub fn saved(&mut self, start: Offset, next: Offset, recall_max: u64) -> Arc<SavedTotals> {
         let through = self.saved.through;
         let is_far = start > through || next.0.saturating_sub(through.0) > recall_max;
-        // The first ones at once: who finds none saved need not look for any.
+        // The first totals are saved at once: where none are saved, a start need not look
+        // for any.
         let is_due = is_far || self.saved.totals.is_empty();
         if is_due && !self.is_empty() {
             self.saved = Arc::new(SavedTotals { through: next, totals: self.totals.clone() });
@@ -210,7 +211,7 @@ impl Totals {
         self.last_saved()
     }
 
-    /// As last saved.
+    /// The totals as last saved.
     pub fn last_saved(&self) -> Arc<SavedTotals> {
         Arc::clone(&self.saved)
     }

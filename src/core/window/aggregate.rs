@@ -1,16 +1,15 @@
-//! What a window computes: partial results that merge.
+//! What a window computes: partial results that can be merged.
 //!
-//! Merging gives what one pass over the same readings gives, and the order of
-//! readings does not matter: exactly so for integers, counts, extremes, ends,
-//! percentiles, `twa` and `rate`; for sums of reals within the rounding stated at
-//! [`Compensated`], for `stddev` within that of Welford's method.
+//! Merging gives the same result as one pass over the readings, in any order: exactly for
+//! integers, counts, extremes, ends, percentiles, `twa` and `rate`; within the rounding
+//! stated at [`Compensated`] for sums of reals, within that of Welford's method for
+//! `stddev`.
 //!
-//! Only what is wanted is kept. `count`, `sum`, `mean`, `min`, `max`, `range`
-//! share one fixed block; the rest lies in a box of its own.
+//! Only what the wanted aggregates need is kept. `count`, `sum`, `mean`, `min`, `max` and
+//! `range` share one fixed block; the others are in a box of their own.
 //!
-//! A NaN or an infinity is no number to reckon with: readings with such values
-//! are refused or flagged at the door and never get here; one that does is
-//! ignored and not counted.
+//! Readings whose value is NaN or infinite are refused or flagged when they come and do not
+//! get here; if one does, it is ignored and not counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,26 +42,27 @@ pub struct Accumulator {
 /// Sum and extremes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum Totals {
-    /// Nobody asked.
+    /// No aggregate needs them.
     Unwanted,
     /// No reading yet.
     Empty,
     /// Integers only. The sum is exact; beyond 128 bits it stays at the end of
     /// their range, which 64-bit readings cannot reach.
     Ints { sum: i128, min: i128, max: i128 },
-    /// Some reals. What is integer among them is summed apart, so that it does
-    /// not matter when the first real came.
+    /// Some reals. Integers among them are summed apart, so that it does not matter when
+    /// the first real came.
     Reals { ints: i128, sum: Compensated, min: f64, max: f64 },
 }
 
-/// What takes more room; each part only where it is wanted.
+/// The parts that take more room, each only where it is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Rest {
     ends: Option<Ends>,
     spread: Option<Spread>,
     line: Option<Line>,
     sketch: Option<Sketch>,
-    /// In place of the line where that is condensed; never stored.
+    /// What the line of readings comes to, in place of the line, once it is condensed.
+    /// Never stored.
     #[serde(skip)]
     stretch: Option<Stretch>,
 }
@@ -104,7 +104,7 @@ impl Number {
         }
     }
 
-    /// What is not finite is no result.
+    /// The number if it is finite; else there is no result.
     fn finite(self) -> Option<Number> {
         match self {
             Number::Real(real) if !real.is_finite() => None,
@@ -149,8 +149,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes all readings of another, which was made for the same `wanted`: what
-    /// only one of the two keeps is not completed.
+    /// Takes all readings of another accumulator, which was made for the same `wanted`.
     pub fn merge(&mut self, other: &Accumulator) {
         self.count += other.count;
         self.totals.merge(&other.totals);
@@ -159,8 +158,8 @@ impl Accumulator {
         }
     }
 
-    /// A copy that takes only what is later, in merges, and does not grow by it:
-    /// the line of readings is given up for what it comes to.
+    /// A copy of fixed size: the line of readings is replaced by what it comes to. Only
+    /// accumulators of later readings can be merged into it.
     pub fn condensed(&self) -> Accumulator {
         let rest = self.rest.as_deref().map(|rest| {
             let Rest { ends, spread, sketch, .. } = rest;
@@ -291,7 +290,8 @@ impl Totals {
         };
     }
 
-    /// Rounding keeps the order, so the rounded extreme is that of the rounded.
+    /// The same as reals. Rounding keeps the order, so the rounded extreme is the extreme of
+    /// the rounded values.
     fn as_reals(self) -> (i128, Compensated, f64, f64) {
         match self {
             Totals::Unwanted | Totals::Empty => {
@@ -355,7 +355,7 @@ impl Rest {
         }
     }
 
-    /// What the line of readings comes to, where one is wanted.
+    /// The stretch of the line of readings, where one is kept.
     fn stretch(&self) -> Option<Stretch> {
         self.stretch.or_else(|| self.line.as_ref()?.stretch())
     }

@@ -1,4 +1,4 @@
-//! A time -> the windows that it belongs to.
+//! Assigns a time to the windows that it belongs to.
 //!
 //! All windows but sessions are cut into slices at every start and every end of a
 //! window, so that a window is a row of whole slices and a reading belongs to one
@@ -27,8 +27,8 @@ pub(super) struct SliceBounds {
     pub(super) start: i64,
     pub(super) first_end: i64,
     pub(super) last_end: i64,
-    /// Counts the slices of event time, where all are of one cut; else as `start`.
-    /// Ascends with it.
+    /// Position of the slice, ascending: a running count for tumbling and sliding windows,
+    /// else equal to `start`.
     pub(super) index: i64,
 }
 
@@ -187,8 +187,8 @@ impl Assigner {
         slices.find_map(|slice| self.end_after(slice, after))
     }
 
-    /// A slice that was stored; `None` where this does not cut so. What a zone
-    /// said of a day when it began stands.
+    /// The bounds of a stored slice; `None` where this assigner would cut event time
+    /// otherwise. A day keeps the length that its zone had when it began.
     pub(super) fn stored(&self, start: i64, first_end: i64, last_end: i64) -> Option<SliceBounds> {
         let bounds = match self {
             Assigner::Fixed(fixed) => fixed.slice(start),
@@ -234,7 +234,7 @@ pub fn windows(kind: &Kind, at: EventTime) -> Vec<(EventTime, EventTime)> {
 /// The local day around `at`, from its first instant to the first of the next.
 fn day_of(zone: Zone, at: i64) -> (i64, i64) {
     let Some(mut date) = local_date(zone, at) else { return utc_day(at) };
-    // A zone may set its clocks back over midnight. The day that has begun stays.
+    // A zone may set its clocks back over midnight: the day that has begun goes on.
     while let (Some(start), Some(before)) = (day_start(zone, date), date.pred_opt())
         && start > at
     {
@@ -252,7 +252,7 @@ fn day_of(zone: Zone, at: i64) -> (i64, i64) {
     }
 }
 
-/// At the ends of the calendar, where no zone reaches.
+/// The UTC day, for the ends of the calendar where zones say nothing.
 const fn utc_day(at: i64) -> (i64, i64) {
     let start = at - at.rem_euclid(DAY_MS);
     (start, start + DAY_MS)

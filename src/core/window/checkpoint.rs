@@ -1,4 +1,4 @@
-//! All windows at one place of the journal, as bytes.
+//! The state of all windows as of an offset in the journal, as bytes.
 
 use std::fmt;
 
@@ -9,9 +9,10 @@ use super::operator::OperatorState;
 use crate::core::id::Offset;
 use crate::core::order::OrderState;
 
-/// The form of the bytes; others are not read,
+/// The version of the stored form that is written. Older ones are not read, except
+/// [`FORM_WITHOUT_ORDERS`].
 const FORM: u8 = 2;
-/// but for this one, which knew no orders.
+/// The version before, which had no orders.
 const FORM_WITHOUT_ORDERS: u8 = 1;
 
 /// All windows as they were when the journal had come to `through`.
@@ -21,7 +22,7 @@ pub struct Checkpoint {
     pub through: Offset,
     /// Each of them.
     pub windows: Vec<WindowState>,
-    /// What bounds the future for them.
+    /// Bounds how far into the future an event time may move watermarks.
     pub horizon: Horizon,
     /// Measured lateness ([`crate::core::lateness`]), in its own form.
     pub lateness: Vec<u8>,
@@ -34,7 +35,7 @@ pub struct Checkpoint {
 pub struct WindowState {
     /// Its name.
     pub name: String,
-    /// Its version: another one starts afresh.
+    /// Its version: a window of another version starts empty.
     pub version: u32,
     /// Its panes and watermarks.
     pub operator: OperatorState,
@@ -62,7 +63,7 @@ impl Checkpoint {
         held.min().map_or(self.through, |from| from.min(self.through))
     }
 
-    /// As bytes. Empty if it cannot be encoded, which nothing in it brings about.
+    /// As bytes; empty if it could not be encoded, which does not happen with its types.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![FORM];
         if let Ok(body) = postcard::to_stdvec(self) {
@@ -74,7 +75,7 @@ impl Checkpoint {
     /// From bytes.
     ///
     /// # Errors
-    /// Another form, or not a checkpoint.
+    /// The bytes are of another version, or not a checkpoint.
     pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
         match bytes.split_first() {
             Some((&FORM, body)) => postcard::from_bytes(body).map_err(|_| Unreadable),

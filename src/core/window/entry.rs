@@ -5,20 +5,19 @@ use serde::{Deserialize, Serialize};
 use super::Number;
 use crate::core::id::BootId;
 use crate::core::reading::{Flags, Origin, Stamp, Value};
-use crate::core::stamp::is_plausible;
 use crate::core::time::Span;
 
 /// Whether a reading enters windows when it comes. A gateway's stamp from before
 /// this programme was made (`floor_ns`, since the UNIX epoch) does not: it waits
 /// for a better one.
 pub fn may_enter(stamp: &Stamp, floor_ns: i64) -> bool {
-    // It has been there, under its first number; or it is old news, which may have
-    // come before, and which nobody knows the age of.
+    // A released reading was given to the windows under its first number. A retained
+    // message may have come before, and its age is not known.
     if stamp.flags.intersects(Flags::RELEASED.with(Flags::RETAINED)) {
         return false;
     }
     let is_device = matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected);
-    if is_device { is_plausible(stamp.flags) } else { stamp.event_time.unix_ns() >= floor_ns }
+    if is_device { stamp.flags.is_plausible() } else { stamp.event_time.unix_ns() >= floor_ns }
 }
 
 /// The number that a value is to a window; text and composites have none.
@@ -35,9 +34,9 @@ pub fn number(value: &Value) -> Option<Number> {
 /// The latest present that the gateway's clock has made plausible: what lies
 /// further ahead than `future_limit` moves no watermark.
 ///
-/// While somebody vouches for the clock, that is its wall time. While nobody
-/// does, it is the latest that its wall time and the crystal have been together
-/// since: a step back by hand must not stall windows whose devices know the time.
+/// While the clock is trusted, that is its wall time. While it is not, it is the latest
+/// wall time seen since then, carried on by uptime: a step back by hand must not stall
+/// windows whose devices know the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Horizon {
     boot: Option<BootId>,
@@ -48,7 +47,7 @@ impl Horizon {
     /// Whether this stamp moves a watermark. A wall time before `floor_ns` bounds
     /// nothing; a time that was found out later needs no bound.
     pub fn moves_watermark(&mut self, stamp: &Stamp, future_limit: Span, floor_ns: i64) -> bool {
-        let is_sound = is_plausible(stamp.flags) && !stamp.flags.has(Flags::INCONSISTENT);
+        let is_sound = stamp.flags.is_plausible() && !stamp.flags.has(Flags::INCONSISTENT);
         if stamp.origin == Origin::Restamped {
             return is_sound;
         }

@@ -30,7 +30,7 @@ pub fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }
 
-/// As [`matches`], at little cost where `name` has no wildcards.
+/// As [`matches()`], at little cost where `name` has no wildcards.
 pub fn is_of(name: &str, text: &str) -> bool {
     name == text || (is_pattern(name) && matches(name, text))
 }

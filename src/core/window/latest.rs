@@ -13,8 +13,8 @@ type Key = (Arc<str>, u32, Arc<Series>);
 /// Where in time a result stands.
 type Place = (TimebaseId, EventTime, EventTime);
 
-/// The newest result by (window, version, series), bounded: beyond the bound the
-/// one goes that was last heard of longest ago.
+/// The newest result by (window, version, series), bounded: with more series, the one that
+/// changed longest ago is dropped.
 #[derive(Debug)]
 pub struct Latest<T> {
     /// With the turn of the last change.
@@ -30,13 +30,12 @@ impl<T> Latest<T> {
         Self { kept: BTreeMap::new(), by_turn: BTreeMap::new(), turn: 0, limit }
     }
 
-    /// Keeps `kept` for the result if it is the newest of its series; whether it
-    /// is.
+    /// Keeps `kept` for the result if it is the newest of its series. Returns whether it is.
     ///
     /// Newer is what ends later in the same timebase, and what comes later for
     /// the same end. A new timebase is newer whatever its times say: it begins
-    /// when the clock was set back. A retraction is only news of the very window
-    /// that stands there.
+    /// when the clock was set back. A retraction replaces only the result of the same
+    /// window.
     pub fn note(&mut self, result: &WindowResult, kept: T) -> bool {
         let key = (Arc::clone(&result.window), result.version, Arc::clone(&result.series));
         let place = (result.timebase, result.end, result.start);

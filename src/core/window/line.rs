@@ -1,19 +1,19 @@
-//! The readings of a window in the order of event time, for what depends on
-//! that order: the time-weighted mean and the rate of a counter.
+//! The readings of a window in the order of event time, for aggregates that depend on that
+//! order: the time-weighted mean and the rate of a counter.
 //!
-//! Readings come in any order and windows are merged, so nothing can be added up
-//! on the way: the points are kept. Up to [`POINTS_MAX`] of them all are kept and
-//! results are exact. Beyond, time is cut into cells of 2^k ns with the least k
-//! that leaves no more than that many cells in use, and of each cell its last
-//! reading is kept, beside the very first of all. So a change of value is placed
+//! Readings come in any order and windows are merged, so nothing can be added up as they
+//! come: the points are kept. Up to [`POINTS_MAX`] points, all are kept and results are
+//! exact. With more, time is cut into cells of 2^k ns with the least k that leaves no more
+//! than that many cells in use, and the last reading of each cell is kept, and the very
+//! first of all. So a change of value is placed
 //! up to one cell late, and a counter's reset is missed only where it is followed
 //! by more than was lost within its cell. What is kept depends on the readings
 //! alone, not on their order nor on how they were split: the last reading of a
 //! cell is the last of the lasts of its halves.
 //!
-//! Sliding windows are put together of slices, each with a line of its own, which
-//! are thinned alone: what a window says then is nearer to the truth than one line
-//! over all of it, and equal but for rounding where that keeps all points.
+//! A sliding window consists of slices with lines of their own, each thinned by itself. Its
+//! result is then nearer to the truth than that of one line over the whole window; where
+//! one line would keep all points, both are equal but for rounding.
 
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ impl Line {
         self.thin();
     }
 
-    /// Doubles, yet never beyond what can be in use.
+    /// Doubles the room for points, but never beyond what can be in use.
     fn make_room(&mut self) {
         let len = self.points.len();
         if len == self.points.capacity() {
@@ -104,7 +104,7 @@ impl Line {
                 by_time.then_with(|| a.value.total_cmp(&b.value))
             });
         }
-        // What is thinned already need not be looked at again.
+        // The part that is thinned already need not be thinned again.
         let thinned = if follows && self.shift >= other.shift { seam } else { 0 };
         self.shift = self.shift.max(other.shift);
         if self.shift > 0 {
@@ -158,14 +158,13 @@ impl Line {
     }
 }
 
-/// What a line comes to, as far as it goes. It merges with that of a later line
-/// at no cost, but nothing can come between its readings any more: for what is
-/// put together of slices.
+/// What a line comes to. It can be joined with that of a later line at no cost, but no
+/// reading can be inserted any more: for windows that consist of slices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stretch {
     first: Point,
     last: Point,
-    /// Each value but the last by the time that it stood, see [`weight`].
+    /// The sum of each value but the last times how long it stood, see [`weight`].
     area: Compensated,
     /// What a counter has counted.
     increase: Compensated,
@@ -192,7 +191,7 @@ impl Stretch {
         self.last = point;
     }
 
-    /// Both, the `after` being later in all of its readings.
+    /// Adds a stretch whose readings are all later.
     pub(super) fn join(&mut self, after: &Stretch) {
         self.extend(after.first);
         self.area.merge(&after.area);

@@ -8,10 +8,10 @@
 //!    with [`sketch`] for percentiles and `line` for what depends on the order.
 //! 4. [`operator`]: panes, firings, lateness, cleanup; `pane`: what one keeps;
 //!    `row` and `spine`: how a sliding window costs little to fire.
-//! 5. [`checkpoint`]: all windows at one place of the journal.
+//! 5. [`checkpoint`]: the state of all windows as of an offset in the journal.
 //!
-//! Beside the way: [`glob`] chooses series, [`latest`] is for those who want a
-//! state and not a history. The agent gives readings, silences and, after a
+//! Besides: [`glob`] chooses series, [`latest`] is for those who want a state and not a
+//! history. The agent gives readings, silences and, after a
 //! restart, the journal to the operators, and makes entries of what they say.
 //!
 //! A window is a pure function of what it is given, in order: the same journal

@@ -43,7 +43,7 @@ mod tell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use self::lane::Lane;
+use self::lane::TimebaseLane;
 pub use self::state::{OperatorState, RestoreError};
 use self::tell::Plan;
 use super::aggregate::Sample;
@@ -84,7 +84,7 @@ pub struct Input {
 pub enum Output {
     /// A result.
     Fired(Firing),
-    /// A pane was dropped. A session that another one swallowed is not told.
+    /// A pane was dropped. For a session that another one swallowed this is not output.
     Cleared {
         /// Whose.
         series: Arc<Series>,
@@ -137,7 +137,7 @@ pub struct LateVerdict {
     pub window_end: Option<EventTime>,
 }
 
-/// When a series wants to be looked at next: window ends, in ms.
+/// When something of a series is due next: window ends, in ms.
 #[derive(Clone, Copy, Debug, Default)]
 struct Timers {
     fire: Option<i64>,
@@ -149,7 +149,7 @@ struct Timers {
 pub struct Operator {
     plan: Plan,
     /// By timebase.
-    lanes: Vec<Lane>,
+    lanes: Vec<TimebaseLane>,
     /// Sources that are waited for in every lane until their first reading tells
     /// which lane is theirs.
     waiting: Vec<SourceId>,
@@ -176,8 +176,8 @@ impl Operator {
         &self.plan.spec
     }
 
-    /// A source that will give readings: the watermark waits for it. For windows
-    /// over all sources; those that the specification names are known.
+    /// Lets the watermark wait for a source that will give readings. For windows over all
+    /// sources; those that the specification names are waited for anyway.
     pub fn expect_source(&mut self, source: &SourceId) {
         if let Err(place) = self.waiting.binary_search(source) {
             self.waiting.insert(place, source.clone());
@@ -191,7 +191,7 @@ impl Operator {
         known.chain(&self.waiting).cloned().collect()
     }
 
-    /// A reading: judged against the watermark as it stands, then it moves it.
+    /// Takes a reading. It is judged against the watermark as it is, and then may move it.
     pub fn reading(&mut self, input: &Input, out: &mut Vec<Output>) {
         if input.timebase.0 != 0 && input.timebase <= self.closed {
             let ends = windows(&self.plan.spec.kind, input.sample.at);
@@ -221,8 +221,9 @@ impl Operator {
         self.sources_idle(std::slice::from_ref(source), out);
     }
 
-    /// Sources that are found silent at one instant; if those are all, the
-    /// watermark stands. One after the other they would release each other.
+    /// Sources that are found silent at one instant; if those are all, the watermark stays
+    /// where it is. One after the other, the first would let the watermark jump to that of
+    /// the others.
     pub fn sources_idle(&mut self, sources: &[SourceId], out: &mut Vec<Output>) {
         for lane in &mut self.lanes {
             lane.idle(&self.plan, sources, out);
@@ -242,8 +243,8 @@ impl Operator {
         self.lanes[index].watermark.map(Millis)
     }
 
-    /// `idle_flush`: open windows fire provisionally with what they have, where
-    /// that has not been said. No watermark moves.
+    /// `idle_flush`: fires open windows provisionally, unless their latest firing had the
+    /// same readings. No watermark moves.
     pub fn flush(&mut self, out: &mut Vec<Output>) {
         for lane in &mut self.lanes {
             lane.flush(&self.plan, out);
@@ -268,7 +269,7 @@ impl Operator {
         match self.lanes.binary_search_by_key(&timebase, |lane| lane.timebase) {
             Ok(index) => index,
             Err(index) => {
-                let mut lane = Lane::new(&self.plan, timebase);
+                let mut lane = TimebaseLane::new(&self.plan, timebase);
                 self.waiting.iter().for_each(|source| lane.sources.expect(source));
                 self.lanes.insert(index, lane);
                 index
@@ -276,7 +277,8 @@ impl Operator {
         }
     }
 
-    /// The first reading of a source that was waited for: other lanes need not.
+    /// The first reading of a source that was waited for shows its lane: the other lanes
+    /// need not wait for it any more.
     fn found(&mut self, source: &SourceId, timebase: TimebaseId, out: &mut Vec<Output>) {
         let Ok(place) = self.waiting.binary_search(source) else { return };
         self.lane(timebase);

@@ -26,7 +26,7 @@ pub(super) struct Taken {
     pub(super) is_aggregated: bool,
 }
 
-/// What the numbers of a pane rest on. What is rare has no room here.
+/// What the numbers of a pane rest on. Rare counts are in [`Odd`], to keep this small.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "StoredTally", into = "StoredTally")]
 pub(super) struct Tally {
@@ -39,7 +39,7 @@ pub(super) struct Tally {
     clock: u8,
 }
 
-/// Counts of readings with which something was the matter.
+/// Counts of readings that were out of the ordinary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Odd {
     pub(super) duplicates: u64,
@@ -129,7 +129,7 @@ impl Tally {
         self.bound(other.is_bounded.then_some(other.error_ns));
     }
 
-    /// Once a reading had no bound there is none.
+    /// Takes the error bound of a reading. After one without a bound the pane has none.
     fn bound(&mut self, error_ns: Option<u64>) {
         self.is_bounded &= error_ns.is_some();
         self.error_ns = if self.is_bounded { self.error_ns.max(error_ns.unwrap_or(0)) } else { 0 };
@@ -192,7 +192,7 @@ impl Content {
         Content { values: self.values.condensed(), tally: self.tally.clone() }
     }
 
-    /// Both, condensed.
+    /// The content of both together, condensed.
     pub(super) fn joined(&self, after: &Content) -> Content {
         let mut both = self.condensed();
         both.merge(after);
@@ -218,10 +218,10 @@ pub(super) fn merges() -> u64 {
     MERGES.with(std::cell::Cell::get)
 }
 
-/// What was said of a window so far.
+/// What has been output of a window so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Told {
-    /// The last revision; 0 where nothing was said.
+    /// The last revision; 0 before the first.
     pub(super) revision: u32,
     /// Readings in it then.
     pub(super) received: u64,
@@ -249,7 +249,7 @@ pub(super) enum Panes {
     /// For all windows but sessions.
     Slices {
         slices: Row,
-        /// What was said, by the windows' ends, until a window is dropped.
+        /// What was output, by the windows' ends, until a window is dropped.
         told: BTreeMap<i64, Told>,
     },
     /// By their starts; no two touch.

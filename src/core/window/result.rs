@@ -1,4 +1,4 @@
-//! What a window says: results, and the readings that came too late for it.
+//! The output of a window: results, and the readings that came too late for it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::core::reading::{Record, Series};
 use crate::core::time::{EventTime, IngestTime, MaxError, TimebaseId};
 
 /// One firing of one window of one series. `(gateway, window, version, entity,
-/// property, timebase, start, end)` names it, `revision` orders its values; who
+/// property, timebase, start, end)` names it, `revision` orders its values; a consumer that
 /// keeps the highest revision is right, whatever comes twice or out of order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowResult {

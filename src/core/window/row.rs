@@ -21,14 +21,14 @@
 //! they grow, behind it they shrink ([`spine`](super::spine)). Slices without
 //! readings are left out, which changes no merge.
 //!
-//! What was merged is kept and can be thrown away at any time: a checkpoint holds
-//! the slices only. In order, each slide costs four merges, whatever size / slide
+//! Merged blocks are kept, but could be dropped at any time: a checkpoint holds the slices
+//! only. In order, each slide costs four merges, whatever size / slide
 //! is: one block, one step of the left half, one of the right, and the two
 //! together. A reading for a slice that windows have already looked at drops the
 //! blocks around it and the steps beyond it, of which there are log2 of size /
 //! slide.
 //!
-//! Merges here are of what is condensed: no list of readings grows with the window.
+//! Only condensed content is merged: no list of readings grows with the window.
 //!
 //! The blocks have no places of their own. Between two neighbouring slices there
 //! is exactly one block that has one of them in its left half and the other in
@@ -47,7 +47,7 @@ use super::spine::Spine;
 pub(super) struct Row {
     /// By index. Boxed, because a slice between others may come at any time.
     entries: VecDeque<(i64, Box<Entry>)>,
-    /// There from the first window of several slices on.
+    /// `None` before the first window of several slices.
     spines: Option<Box<Spines>>,
 }
 
@@ -61,16 +61,16 @@ struct Entry {
 
 #[derive(Debug)]
 struct Spines {
-    /// The first index that no window asked for yet has reached.
+    /// End of the slices that any window has asked for so far.
     reached: i64,
-    /// Slices of a window at most.
+    /// Slices of the window that was asked for last.
     length: i64,
     firing: Spine,
     closing: Spine,
 }
 
-/// Why a window is looked at. Firings and final records follow each other at a
-/// distance, each in order.
+/// Why a window is asked for. Both kinds come in order, final records behind firings by the
+/// allowed lateness: each kind has a spine of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
     Firing,
@@ -188,7 +188,7 @@ impl Row {
         Some(self.filled(places))
     }
 
-    /// Sees to it that the block of these places, and those below it, are there.
+    /// Merges the block of these places, and those below it, where they are missing.
     fn fill(&mut self, places: Range<usize>) {
         let Some(split) = self.split(&places) else { return };
         if self.entries[split].1.block.is_some() {
@@ -224,7 +224,7 @@ impl Row {
         Some(self.place((last >> level) << level))
     }
 
-    /// A slice is going to change: what was merged of it is dropped. Its place.
+    /// Drops what was merged from a slice that is about to change, and gives its place.
     fn touch(&mut self, index: i64) -> usize {
         let place = self.place(index);
         let Some(spines) = self.spines.as_mut().filter(|spines| index < spines.reached) else {
@@ -264,7 +264,7 @@ impl Row {
     fn place(&self, index: i64) -> usize {
         let Some((first, _)) = self.entries.front() else { return 0 };
         let Ok(ahead) = usize::try_from(index.saturating_sub(*first)) else { return 0 };
-        // Where no slice is missing it stands there; never behind.
+        // If no slice is missing, it is at this place; it is never behind it.
         let guess = ahead.min(self.entries.len());
         if self.entries.get(guess).is_some_and(|(found, _)| *found == index) {
             return guess;

@@ -23,7 +23,7 @@ pub struct WindowSpec {
     pub kind: Kind,
     /// How far out of order readings may come.
     pub bound: Span,
-    /// A source is left out of the watermark after so long without a reading.
+    /// How long a source may be silent before it is left out of the watermark.
     pub idle_after: Span,
     /// How long after its end a window still takes late readings.
     pub allowed_lateness: Span,
@@ -33,7 +33,7 @@ pub struct WindowSpec {
     pub aggregates: Vec<Aggregate>,
     /// Between two readings of a series, where it is regular: for coverage.
     pub expected_interval: Option<Span>,
-    /// After so long without any reading the open windows fire once,
+    /// How long all sources may be silent before the open windows fire once,
     /// provisionally; no watermark moves.
     pub idle_flush: Option<Span>,
     /// Whether a last record follows when a window's state is dropped.

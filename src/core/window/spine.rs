@@ -4,8 +4,8 @@
 //! each of the right half is everything from the middle to there, and a block. The
 //! next window needs all steps but the uppermost of the left half, and one more,
 //! or in place of some a greater one, of the right half: see
-//! [`row`](super::row) for the picture. With the middle both begin anew, which
-//! comes about twice in as many slides as a window is long.
+//! [`row`](super::row) for the picture. When the middle changes both begin again, about
+//! twice in as many slides as a window is long.
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ impl Spine {
         joined(upmost(&self.left), upmost(&self.right))
     }
 
-    /// A slice changes: what holds it is dropped.
+    /// Drops the steps that include a slice which changes.
     pub(super) fn forget(&mut self, index: i64) {
         if index < self.middle {
             while self.left.pop_if(|step| step.at <= index).is_some() {}

@@ -4,9 +4,8 @@
 //! millisecond: `[start, end)` is complete at `end − 1 ms`. Sources combine as
 //! the partitions of one source do in Apache Flink 2.1.1
 //! (`WatermarkOutputMultiplexer`): the minimum over those that are not idle,
-//! never back. If all are idle it stands: silence is not evidence. A source that
-//! comes back behind the combined watermark holds it where it is until it has
-//! passed it.
+//! never going back. If all are idle it stays: silence proves nothing. A source that comes
+//! back behind the combined watermark holds it until it has passed it.
 //!
 //! There is no far-future or far-past number that means something else: before
 //! the first event there is [`Watermark::NotYet`].
@@ -73,8 +72,8 @@ impl Bounded {
         self.greatest = self.greatest.max(Some(at));
     }
 
-    /// The watermark that follows; `None` before the first event, and so far in
-    /// the past that no number is left for it.
+    /// The watermark that follows; `None` before the first event, and for an event so early
+    /// that the watermark would be out of range.
     pub fn watermark(&self) -> Option<Millis> {
         let at = self.greatest?.0.checked_sub(self.bound_ms)?.checked_sub(1)?;
         (at > i64::MIN).then_some(Millis(at))
@@ -112,15 +111,15 @@ pub struct Multiplexer {
     combined: Option<Millis>,
     /// Whether every input was idle at the last update.
     all_idle: bool,
-    /// What was sent on last.
+    /// The idle status that was sent on last.
     told_idle: bool,
-    /// Something was set since the last update.
+    /// Whether something was set since the last update.
     is_stale: bool,
 }
 
 impl Multiplexer {
-    /// A new input. It holds the combination back until its first watermark or
-    /// until it is marked idle.
+    /// Adds an input. It holds the combination back until its first watermark or until it is
+    /// marked idle.
     pub fn add(&mut self, input: InputId) {
         let index = input.0 as usize;
         if self.inputs.len() <= index {
@@ -130,7 +129,7 @@ impl Multiplexer {
         self.is_stale = true;
     }
 
-    /// Takes an input out. What it held back comes with the next update.
+    /// Removes an input. If it held the combination back, the next update shows that.
     pub fn remove(&mut self, input: InputId) {
         if let Some(slot) = self.inputs.get_mut(input.0 as usize) {
             *slot = None;
@@ -138,8 +137,8 @@ impl Multiplexer {
         self.is_stale = true;
     }
 
-    /// The input's generator says `at`, perhaps less than before. Any word of an
-    /// input wakes it.
+    /// The input's generator is at `at`, perhaps less than before. The input is not idle any
+    /// more.
     pub fn set(&mut self, input: InputId, at: Option<Millis>) -> Emitted {
         let Some(partial) = self.partial(input) else { return Emitted::default() };
         let before = *partial;
@@ -149,8 +148,8 @@ impl Multiplexer {
             self.is_stale |= before.is_idle;
             return Emitted::default();
         }
-        // Another input holds the combination where it is: the usual case with
-        // many sources, so worth not looking at all of them.
+        // This input was ahead of the combination, so another one holds it: with many
+        // sources the usual case, which need not look at all of them.
         if !self.is_stale && !before.is_idle && before.at > self.combined {
             self.all_idle = false;
             return Emitted::default();
@@ -158,7 +157,8 @@ impl Multiplexer {
         self.update()
     }
 
-    /// As [`set`](Self::set), but counts only with the next update.
+    /// As [`set`](Self::set), but counts only with the next update. The engine has no
+    /// use for it: it is here to be compared with Flink's multiplexer, which can do it.
     pub fn set_deferred(&mut self, input: InputId, at: Option<Millis>) {
         if let Some(partial) = self.partial(input) {
             partial.is_idle = false;
@@ -174,7 +174,8 @@ impl Multiplexer {
     }
 
     /// As [`mark_idle`](Self::mark_idle), but counts only with the next update.
-    /// Several that fall silent at one instant must not release each other.
+    /// For several that fall silent at one instant: one by one, the first would let the
+    /// combination jump to the others.
     pub fn mark_idle_deferred(&mut self, input: InputId, is_idle: bool) {
         if let Some(partial) = self.partial(input) {
             partial.is_idle = is_idle;
@@ -228,7 +229,8 @@ impl Multiplexer {
         self.all_idle
     }
 
-    /// What those behind it believe: idle until the combined watermark rises.
+    /// The idle status that consumers of the combination have got: idle until the combined
+    /// watermark rises.
     pub fn told_idle(&self) -> bool {
         self.told_idle
     }

@@ -4,6 +4,7 @@
 use prometheus_client::registry::Registry;
 
 use super::{Counters, Gauges, Labels, add, set, source_label, source_reason, store};
+use crate::core::id::is_window;
 use crate::core::reading::GapReason;
 use crate::http::status::{Report, Source};
 
@@ -65,7 +66,7 @@ impl SourceMetrics {
         for source in &report.sources {
             let label = source_label(&source.name);
             store(&self.accepted, &label, source.accepted);
-            if !source.name.starts_with("window:") {
+            if !is_window(&source.name) {
                 self.take_over_source(source, &label);
             }
         }

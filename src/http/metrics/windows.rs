@@ -7,8 +7,7 @@ use prometheus_client::registry::Registry;
 use super::{Counters, Gauges, add, set, store};
 use crate::core::window::{LateReason, ResultStatus};
 use crate::http::status::Report;
-use crate::http::stream::Tally;
-use crate::http::windows::Window;
+use crate::http::windows::{ResultCounts, Window};
 
 /// What is measured of the windows on site.
 #[derive(Debug)]
@@ -46,24 +45,24 @@ impl WindowMetrics {
         }
     }
 
-    pub(super) fn take_over(&self, report: &Report, tallies: &BTreeMap<String, Tally>) {
+    pub(super) fn take_over(&self, report: &Report, counts: &BTreeMap<String, ResultCounts>) {
         for window in &report.windows {
             let label = vec![("window", window.name.clone())];
             let with = |name, word: &str| [label.clone(), vec![(name, word.to_owned())]].concat();
             set(&self.watermark_lag, &label, window.watermark_lag_s);
             set(&self.state_bytes, &label, Some(window.state_bytes as f64));
             self.idle(window, report);
-            let tally = tallies.get(&window.name).copied().unwrap_or_default();
+            let of_window = counts.get(&window.name).copied().unwrap_or_default();
             let results = [
-                (ResultStatus::Provisional, tally.provisional),
-                (ResultStatus::Final, tally.finals),
-                (ResultStatus::Retracted, tally.retracted),
+                (ResultStatus::Provisional, of_window.provisional),
+                (ResultStatus::Final, of_window.finals),
+                (ResultStatus::Retracted, of_window.retracted),
             ];
             for (status, count) in results {
                 store(&self.results, &with("status", status.as_str()), count);
             }
-            store(&self.late, &with("class", "refined"), tally.refined);
-            store(&self.late, &with("class", LateReason::TooLate.as_str()), tally.too_late);
+            store(&self.late, &with("class", "refined"), of_window.refined);
+            store(&self.late, &with("class", LateReason::TooLate.as_str()), of_window.too_late);
             store(&self.duplicates, &label, window.duplicates);
         }
     }

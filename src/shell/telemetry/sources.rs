@@ -1,5 +1,5 @@
-//! What the health of sources has to say: a source that is out of reach is said when
-//! it begins and when it is over, however often it tries in between.
+//! Logs the health of sources: when trouble begins and when it is over, however often the
+//! source tries in between.
 
 use tracing::{info, warn};
 
@@ -8,7 +8,7 @@ use crate::core::id::SourceId;
 use crate::core::time::MonoTime;
 use crate::source::health::{HealthState, HealthView};
 
-/// A source that does not have all it reads.
+/// The trouble of a source that cannot read something that it should.
 #[derive(Debug)]
 pub(super) struct Trouble {
     state: HealthState,
@@ -16,14 +16,14 @@ pub(super) struct Trouble {
 }
 
 impl Telemetry {
-    /// Takes how each source fares now. Those that are not among them are forgotten.
+    /// Takes the present health of all sources. Sources that are not listed are forgotten.
     pub fn health(&mut self, views: &[(SourceId, HealthView)], now: MonoTime) {
         self.troubled.retain(|name, _| views.iter().any(|(known, _)| known == name));
         for (name, view) in views {
             match view.state {
                 HealthState::Down | HealthState::Degraded => self.troubled(name, view, now),
                 HealthState::Up => self.healthy(name, now),
-                // It was asked to, or has come to its end: no trouble.
+                // It was stopped, or has come to its end: no trouble.
                 HealthState::Starting | HealthState::Stopped => {
                     self.troubled.remove(name);
                 }

@@ -1,4 +1,4 @@
-//! What uplinks have to say.
+//! Logs what happens to uplinks.
 
 use tracing::{info, warn};
 
@@ -11,7 +11,7 @@ use crate::http::status::code_meaning;
 impl Telemetry {
     pub(super) fn uplink(&mut self, id: UplinkId, notice: LinkNotice, now: MonoTime) {
         let uplink = self.uplinks.get(usize::from(id.0)).cloned().unwrap_or_default();
-        // Between uplinks the same cause is two facts.
+        // The same cause at two uplinks is two facts.
         let named = |what: &str| format!("uplink {uplink} {what}");
         match notice {
             LinkNotice::Acknowledged { entries: _, took } => self.metrics.acknowledged(id, took),
@@ -60,7 +60,7 @@ impl Telemetry {
                     info!(uplink, sent, took = length(took), unsaid, "the backlog is drained");
                 }
             }
-            // The connection is given up: its end follows, and says so.
+            // The end of the connection follows and is logged with this.
             LinkNotice::AckTimeout { oldest } => {
                 self.overdue.insert(id, oldest);
             }

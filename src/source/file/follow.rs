@@ -18,11 +18,11 @@ use crate::core::time::{Span, Uptime};
 use crate::core::window::glob;
 use crate::source::feed::{Gathered, Gatherer};
 
-/// A file that no path names any more is read on for so long: its writer may
-/// not have noticed yet.
+/// How long a file that no path names any more is still read: its writer may not have
+/// noticed yet.
 const LEFT_AFTER: Span = Span::from_secs(30);
 
-/// So many NUL bytes are passed over before another file has its turn.
+/// NUL bytes passed over at once before another file has its turn.
 const SKIPPED_AT_ONCE: u64 = 64 * 1024 * 1024;
 
 /// What there is to hand in.

@@ -16,7 +16,7 @@ pub(super) const FRAME_MAX: usize = 260;
 const HEADER: usize = 7;
 const PDU_MAX: usize = 253;
 
-/// One question: so many registers or bits of a table.
+/// One question: for a stretch of registers or bits of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The device behind the address.

@@ -25,9 +25,9 @@ use crate::config::modbus::{Parity, SerialPort};
 
 /// Above 19200 baud the standard fixes the silence between frames.
 const SILENCE_MIN: Duration = Duration::from_micros(1_750);
-/// After a fault, the line counts as quiet when nothing came for so long.
+/// After a fault, the line counts as quiet when nothing has come for this long.
 const QUIET: Duration = Duration::from_millis(20);
-/// A line that never gets quiet is used all the same after so long.
+/// Longest wait for a quiet line; then it is used all the same.
 const QUIET_WITHIN: Duration = Duration::from_millis(500);
 
 /// A port that is open, or will be when it is next needed.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use crate::config::MqttSource;
 use crate::core::limits::POSITION_BYTES_MAX;
 
-/// Stands before the others: positions of other kinds of sources have not got it.
+/// First field of a stored position: tells it from those of other source types.
 const KIND: &str = "mqtt session";
-/// No topic, host or identifier has one.
+/// Separator of the fields; cannot occur in topics, hosts or client ids.
 const BETWEEN: char = '\0';
 
 /// The filters of one session.

@@ -38,7 +38,7 @@ use crate::core::time::{Span, Uptime};
 use crate::mqtt::Broker;
 use session::{End, Session};
 
-/// A connection that lived so long, or that a message came through, is a good one:
+/// A connection that lasted this long, or that a message came through, counts as good:
 /// the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(60);
 

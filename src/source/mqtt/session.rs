@@ -315,7 +315,7 @@ impl Session {
                 self.now.acknowledged += 1;
             }
             Step::SaidGoodbye => return Err(End::Stopped),
-            // A message after the stop stays with the broker.
+            // A message after the stop is not acknowledged, so the broker keeps it.
             Step::Message(_) | Step::Other => {}
         }
         Ok(())

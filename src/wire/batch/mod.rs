@@ -111,8 +111,8 @@ pub const CONTENT_TYPE: &str = "application/vnd.tidegate.batch";
 /// The version of the schema that is written and read.
 pub const VERSION: u8 = 1;
 
-/// Bytes of an uncompressed batch that are taken, at most. What is decoded takes
-/// at most sixteen times as much memory as there are bytes.
+/// Largest uncompressed batch that is taken, in bytes. Decoded it takes up to sixteen
+/// times as much memory.
 pub const BATCH_BYTES_MAX: usize = 24 * 1024 * 1024;
 
 /// Readings of one source and numbering, in order.
@@ -163,8 +163,8 @@ pub struct Provenance {
     pub max_error_us: Option<u64>,
     /// The stretch of wall clock between two steps.
     pub timebase: u32,
-    /// The boot, as a place in [`Batch::boots`], where the clock alone does not
-    /// vouch for the time.
+    /// The boot, as a place in [`Batch::boots`], where the clock was not synchronized
+    /// when it stamped or the time was found out later.
     pub boot: Option<u32>,
     /// The source's own UTC offset, in seconds east.
     pub utc_offset_s: Option<i32>,

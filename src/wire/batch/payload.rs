@@ -13,7 +13,7 @@ use super::{BATCH_BYTES_MAX, Batch, BatchError, VERSION};
 /// Set in the first byte where the rest is compressed.
 const COMPRESSED: u8 = 0x80;
 
-/// Below so many bytes a zstd frame saves nothing worth its time.
+/// Smallest batch that is compressed: below, zstd saves nothing worth its time.
 const COMPRESSIBLE_BYTES_MIN: usize = 256;
 
 /// Appends a batch, compressed where that makes it smaller.

@@ -1,11 +1,12 @@
-//! After a restart: the journal once more, held against the results it holds.
+//! The replay after a restart: results are computed again from the journal and compared
+//! with those that it holds.
 
 use super::*;
 use crate::core::window::operator::Firing;
 
 impl Windows {
-    /// Gathers the marks of a replay; what was gathered is given back when
-    /// something else follows.
+    /// Gathers idle marks that belong together. Gives back those gathered when an entry
+    /// follows that does not belong to them.
     pub(in crate::core::agent) fn gather(&mut self, entry: &Entry) -> Vec<IdleMark> {
         let belongs = |last: &IdleMark, mark: &IdleMark| {
             last.window == mark.window && last.at == mark.at && last.flush == mark.flush
@@ -20,7 +21,7 @@ impl Windows {
         }
     }
 
-    /// What was gathered.
+    /// Takes the marks gathered so far.
     pub(in crate::core::agent) fn gathered(&mut self) -> Vec<IdleMark> {
         std::mem::take(&mut self.marks)
     }
@@ -29,7 +30,7 @@ impl Windows {
         self.slots[slot].expected.push_back(expected);
     }
 
-    /// A result that the journal holds: the replay must have come to the same.
+    /// Compares a result in the journal with the next one that the replay computed.
     pub(in crate::core::agent) fn meet_result(&mut self, result: &WindowResult) {
         let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *result.window)
         else {
@@ -42,7 +43,7 @@ impl Windows {
         self.differences += u64::from(!is_same);
     }
 
-    /// A late reading that the journal holds.
+    /// Compares a late reading in the journal with the next one that the replay found.
     pub(in crate::core::agent) fn meet_late(&mut self, late: &LateReading) {
         let Some(slot) = self.slots.iter_mut().find(|slot| *slot.spec.name == *late.window) else {
             return;
@@ -57,7 +58,7 @@ impl Windows {
         self.replay.as_mut().is_some_and(|replay| replay.advance(next))
     }
 
-    /// Live from here on. What the replay came to and the journal did not hold.
+    /// Ends the replay. Gives what it computed and the journal does not have.
     pub(in crate::core::agent) fn end_replay(&mut self, now: MonoTime) -> Vec<(usize, Expected)> {
         self.replay = None;
         let mut left = Vec::new();

@@ -1,4 +1,4 @@
-//! One window: which readings it takes, whom it waits for, which clock it
+//! One window: which readings it takes, which sources it waits for, which clock it
 //! follows.
 
 use super::*;
@@ -23,7 +23,7 @@ pub(super) struct Slot {
     pub(super) last_heard: MonoTime,
     pub(super) is_flushed: bool,
     pub(super) clock: Option<GatewayClock>,
-    /// What a replay computed and has not met in the journal yet.
+    /// What a replay computed and has not found in the journal yet.
     pub(super) expected: VecDeque<Expected>,
     pub(super) counts: Counts,
 }
@@ -32,7 +32,7 @@ pub(super) struct Slot {
 pub(super) struct Heard {
     pub(super) at: MonoTime,
     pub(super) is_idle: bool,
-    /// It is not configured any more: not waited for.
+    /// Whether it is not configured any more; then it is not waited for.
     has_left: bool,
 }
 
@@ -41,14 +41,14 @@ impl Heard {
         Self { at, is_idle: false, has_left: false }
     }
 
-    /// When it becomes idle; `None` when it is.
+    /// When it becomes idle; `None` when it is already.
     pub(super) fn idle_at(&self, idle_after: Span) -> Option<MonoTime> {
         let at = if self.has_left { self.at } else { self.at + idle_after };
         (!self.is_idle).then_some(at)
     }
 }
 
-/// The gateway's clock as the readings it stamped show it.
+/// The gateway's clock, as its stamps in the journal show it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GatewayClock {
     pub(super) stamped: TimebaseId,
@@ -81,7 +81,7 @@ impl Slot {
         let all = settings.sources.keys().filter(|_| spec.sources.is_empty()).cloned();
         let fresh = Heard::now(now.mono);
         let mut slot = Self {
-            source: SourceId::new(&format!("window:{}", spec.name)),
+            source: SourceId::of_window(&spec.name),
             spec: Arc::clone(spec),
             operator,
             matches: BTreeMap::new(),
@@ -96,7 +96,8 @@ impl Slot {
             expected: VecDeque::new(),
             counts: Counts::default(),
         };
-        // One that goes on knows whom it waits for, in vain where that has left.
+        // A window that goes on from a checkpoint knows which sources it waits for; those
+        // that have left since are marked, so that it does not.
         for source in slot.heard.keys().filter(|_| is_new) {
             slot.operator.expect_source(source);
         }
@@ -107,7 +108,8 @@ impl Slot {
     }
 
     pub(super) fn takes(&mut self, source: &SourceId, series: &Arc<Series>) -> bool {
-        // Not by who is configured now: a replay must come to the same.
+        // Not by the sources that are configured now: a replay under another configuration
+        // must come to the same results.
         if !self.spec.sources.is_empty() && !self.spec.sources.contains(source) {
             return false;
         }
@@ -124,7 +126,7 @@ impl Slot {
         is_match
     }
 
-    /// The sources are others from here on. One that is new is not waited for before
+    /// Takes over the sources of a new configuration. A new one is not waited for before
     /// its first reading.
     pub(super) fn change_sources(
         &mut self,
@@ -145,7 +147,7 @@ impl Slot {
         }
     }
 
-    /// A reading that moves watermarks came.
+    /// Notes that a reading came which moves watermarks.
     pub(super) fn hear(&mut self, source: &SourceId, now: MonoTime) {
         match self.heard.get_mut(source) {
             Some(heard) => (heard.at, heard.is_idle) = (now, false),
@@ -161,7 +163,8 @@ impl Slot {
         idle.map(|(source, _)| source)
     }
 
-    /// The newest of devices and of this gateway's clock.
+    /// The later of two watermarks: that of readings stamped by devices, and that of
+    /// readings stamped by this gateway in its present timebase.
     pub(super) fn watermark(&self) -> Option<EventTime> {
         let told = self.clock.map(|clock| clock.told);
         let lanes = [Some(TimebaseId(0)), told];
@@ -197,7 +200,7 @@ impl Slot {
         let stamp = &record.stamp;
         let timebase = match stamp.origin {
             Origin::Device | Origin::DeviceCorrected => TimebaseId(0),
-            // A time that was found out later is of the clock as it is now.
+            // A time that was found out later belongs to the present timebase.
             Origin::Restamped | Origin::Bounded => {
                 self.clock.map_or(stamp.timebase, |clock| clock.told)
             }

@@ -1,5 +1,5 @@
-//! What arrived a moment ago and is stamped now: the clock may have been set in
-//! between.
+//! The clock at the arrival of a reading that is stamped a moment later: it may have been
+//! set in between.
 
 use super::super::kernel::Leap;
 use super::super::{ClockReading, detect};
@@ -14,14 +14,14 @@ const DAY_NS: i64 = 86_400_000_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 
 impl ClockModel {
-    /// The clock as it was at an arrival, and what is to be known about it. What
-    /// came in just before a step belongs to the clock before it.
+    /// The clock as it was at an arrival, with flags. A reading that arrived just before a
+    /// step belongs to the clock before it.
     pub fn reading_at(&self, arrival: &Arrival, now: &Now) -> (ClockReading, Flags) {
         let current = self.reading(now);
         let less_up = |wall: IngestTime, up: Uptime| wall.unix_ns().wrapping_sub(up.ns() as i64);
         let moved_ns =
             less_up(now.wall, now.uptime()).wrapping_sub(less_up(arrival.ingest, arrival.uptime));
-        // Slewing moves it too, while a batch waits.
+        // While a batch waits, slewing moves the clock too.
         let waited_ns = now.uptime().since_ns(arrival.uptime);
         let slack_ns = detect::STEP_MIN_NS.unsigned_abs().saturating_add(waited_ns / 10);
         if moved_ns.unsigned_abs() < slack_ns {

@@ -1,4 +1,5 @@
-//! The model's judgement at one look: evidence, an operator's word, a battery.
+//! The model's judgement at one look: by the evidence, an operator's statement or a
+//! battery-backed clock.
 
 use super::super::combine::{Evidence, HOLDOVER_ERROR_MAX_NS, Quality};
 use super::super::kernel::MaxErrorKind;
@@ -8,7 +9,7 @@ use crate::core::seam::Now;
 
 /// chrony's rate is believed once its error is below this.
 const RATE_SKEW_MAX_PPM: f64 = 5.0;
-/// The kernel's rate is believed after so long in sync.
+/// How long the clock must have been in sync before the kernel's rate is believed.
 const RATE_SETTLED_NS: u64 = 1_800_000_000_000;
 /// A battery-backed clock: read to the second, set to the second, and 20 ppm.
 const RTC_ERROR_NS: u64 = 2_000_000_000;
@@ -77,7 +78,8 @@ impl ClockModel {
             .then_some(Quality { source: ClockSource::Manual, state, error_ns: Some(error_ns) })
     }
 
-    /// A boot from a battery-backed clock that was right when it was last seen.
+    /// The quality in a boot whose time came from a battery-backed clock that was right when
+    /// it was last compared.
     fn rtc_quality(&self, now: &Now) -> Option<Quality> {
         let boot = self.boot();
         if boot.set_by != ClockSource::Rtc || boot.is_anchored() || self.is_stepped {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::core::reading::Series;
 use crate::core::window::pane::Panes;
 
-/// Empty series are kept for their next reading until there are so many more of
-/// them than of others.
+/// Series without panes are kept for their next reading until they are more than half of
+/// all series and this many.
 const EMPTY_SPARE: usize = 1_024;
 const CACHE_MIN: usize = 64;
 
@@ -72,7 +72,7 @@ impl Keys {
         self.by_series.get(series).copied()
     }
 
-    /// Puts in a series that is not there.
+    /// Adds a series that is not there yet.
     pub(super) fn insert(&mut self, series: &Arc<Series>, panes: Panes) -> u32 {
         let key = |generation, panes| Key {
             series: Arc::clone(series),
@@ -101,7 +101,7 @@ impl Keys {
         id
     }
 
-    /// By series.
+    /// Numbers and series, ordered by series.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Key)> {
         self.by_series.values().map(|id| (*id, self.get(*id)))
     }
@@ -110,7 +110,7 @@ impl Keys {
         self.by_series.len()
     }
 
-    /// Lets go of the series without panes when they are many.
+    /// Removes the series without panes when there are many.
     pub(super) fn sweep(&mut self, empty: &mut usize) {
         if *empty <= EMPTY_SPARE + self.by_series.len() / 2 {
             return;

@@ -20,7 +20,7 @@ use crate::core::window::watermark::{Millis, span_ms};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct TimebaseLane {
     pub(super) timebase: TimebaseId,
     pub(super) assigner: Assigner,
     /// In ms; never goes back, whatever the sources say.
@@ -32,11 +32,11 @@ pub(super) struct Lane {
     due: Due,
     /// Series without panes, about.
     empty: usize,
-    /// Kept for its allocation.
+    /// Empty between calls; kept to reuse its allocation.
     timers: Vec<Timer>,
 }
 
-impl Lane {
+impl TimebaseLane {
     pub(super) fn new(plan: &Plan, timebase: TimebaseId) -> Self {
         Self {
             timebase,
@@ -71,7 +71,7 @@ impl Lane {
         self.advance(plan, raised, out);
     }
 
-    /// The reading as the panes see it; policy `adjust` moves its time.
+    /// The reading as the panes get it; policy `adjust` moves its time.
     fn taken(&self, plan: &Plan, input: &Input) -> Taken {
         let at = match plan.spec.late_policy {
             LatePolicy::Adjust { late_arrival, out_of_order } => {
@@ -206,7 +206,7 @@ impl Lane {
         }
     }
 
-    /// A repeat of a reading was dropped before it came here.
+    /// Counts a repeat that was dropped before it came here.
     pub(super) fn duplicate(&mut self, series: &Arc<Series>, at: EventTime) {
         let at = Millis::floor(at).0;
         let bounds = self.assigner.slice(at);
@@ -264,7 +264,7 @@ impl Lane {
         act(panes, &teller)
     }
 
-    /// Puts in a series with its panes, as a checkpoint has them.
+    /// Adds a series with its panes from a checkpoint.
     pub(super) fn restore_key(&mut self, plan: &Plan, series: &Arc<Series>, panes: Panes) {
         let complete = self.watermark.map(|watermark| watermark.saturating_add(1));
         let gone = complete.map(|complete| complete.saturating_sub(plan.lateness));
@@ -282,7 +282,7 @@ impl Lane {
         self.due.drop_at(id, key, timers.drop);
     }
 
-    /// A source is silent, or several at one instant.
+    /// One or several sources are silent, found at one instant.
     pub(super) fn idle(&mut self, plan: &Plan, sources: &[SourceId], out: &mut Vec<Output>) {
         let raised = self.sources.mark_idle(sources);
         if plan.spec.late_policy == LatePolicy::SideOutput {

@@ -1,8 +1,8 @@
 //! Panes of session windows.
 //!
-//! Sessions that touch, exactly one gap apart, are one; lateness is judged after
-//! merging. A session whose bounds change is another window, of revision 1: the
-//! one it swallowed is taken back if it had been told.
+//! Sessions that touch, exactly one gap apart, become one; lateness is judged after
+//! merging. A session whose bounds change is another window, which begins with revision
+//! 1; one that it swallowed is retracted if a result of it was output.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
-    /// Whether a session is left that a reading of that time would join.
+    /// Whether there is a session that a reading of that time would join.
     pub(super) fn has_neighbour(&self, at: i64) -> bool {
         let mut before = self.sessions.range(..=at + self.gap);
         before.next_back().is_some_and(|(_, session)| session.end >= at)
@@ -42,7 +42,7 @@ impl Sessions<'_> {
             && *start <= at
             && (session.told.revision == 0 || own_end <= session.end)
         {
-            // Nothing that was told changes its bounds: the usual case.
+            // No result that was output changes its bounds: the usual case.
             let end = session.end.max(own_end);
             let has_grown = end > session.end;
             session.end = end;
@@ -132,7 +132,7 @@ impl Sessions<'_> {
         around.filter(|around| *around > end).or_else(after)
     }
 
-    /// Fires what has not been said, without the watermark having come there.
+    /// Fires readings that no result has yet, before the watermark has come there.
     pub(super) fn flush(&mut self, teller: &Teller<'_>, end: i64, out: &mut Vec<Output>) {
         let is_complete = teller.is_complete(end);
         let Some((start, session)) = self.ending_at(end).filter(|_| !is_complete) else { return };
@@ -141,7 +141,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Fires and drops: nothing more can come for it.
+    /// Fires and drops a session for which nothing more can come.
     pub(super) fn close(&mut self, teller: &Teller<'_>, end: i64, out: &mut Vec<Output>) {
         if teller.is_complete(end) {
             if teller.has_final_record() {
@@ -159,7 +159,7 @@ impl Sessions<'_> {
         (session.end == end).then_some((*start, session))
     }
 
-    /// The last revision once more, now final.
+    /// Outputs the last revision again, now as final.
     fn repeat(&mut self, teller: &Teller<'_>, end: i64, occasion: Occasion, out: &mut Vec<Output>) {
         let Some((start, session)) = self.ending_at(end) else { return };
         let (revision, status) = (session.told.revision, ResultStatus::Final);

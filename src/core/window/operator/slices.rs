@@ -84,7 +84,7 @@ impl Slices<'_> {
         self.assigner.end_after(self.slices.first_from(from)?, Some(end))
     }
 
-    /// Fires what has not been said, without the watermark having come there.
+    /// Fires readings that no result has yet, before the watermark has come there.
     pub(super) fn flush(&mut self, teller: &Teller<'_>, end: i64, out: &mut Vec<Output>) {
         let (_, indices) = self.window(end);
         let content = self.slices.window(indices, Pass::Firing);
@@ -95,7 +95,7 @@ impl Slices<'_> {
         }
     }
 
-    /// Fires and drops: nothing more can come for it.
+    /// Fires and drops a window for which nothing more can come.
     pub(super) fn close(&mut self, teller: &Teller<'_>, end: i64, out: &mut Vec<Output>) {
         if !teller.is_complete(end) {
             self.fire(teller, end, (teller.closing_status(), Occasion::ClockStep), out);
@@ -131,7 +131,7 @@ impl Slices<'_> {
         teller.tell((start, end), &content, wording, out);
     }
 
-    /// The last revision once more, now final.
+    /// Outputs the last revision again, now as final.
     fn repeat(&mut self, teller: &Teller<'_>, end: i64, occasion: Occasion, out: &mut Vec<Output>) {
         let Some(told) = self.told.get(&end) else { return };
         let (start, indices) = self.window(end);

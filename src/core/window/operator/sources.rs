@@ -35,7 +35,7 @@ impl Sources {
         }
     }
 
-    /// The configuration may have changed since the state was written.
+    /// Takes over the configured bound, which may have changed since the state was written.
     pub(super) fn set_bound(&mut self, bound: Span) {
         self.bound = bound.ns();
         self.generators.iter_mut().for_each(|generator| generator.set_bound(bound));
@@ -48,8 +48,8 @@ impl Sources {
         }
     }
 
-    /// Does not wait for a source any more that has given nothing. What it held
-    /// back comes out.
+    /// Stops waiting for a source that has given nothing. Returns the combined watermark,
+    /// where it rises by that.
     pub(super) fn unexpect(&mut self, source: &SourceId) -> Option<Millis> {
         let index = *self.by_name.get(source)?;
         if self.generators[index as usize].watermark().is_some() {
@@ -82,7 +82,8 @@ impl Sources {
         self.mux.set(InputId(index), watermark).raised
     }
 
-    /// Several sources that fall silent at one instant: none releases another.
+    /// Marks sources that fall silent at one instant as idle, all at once: one by one, the
+    /// first would let the watermark jump to that of the others.
     pub(super) fn mark_idle(&mut self, sources: &[SourceId]) -> Option<Millis> {
         for source in sources {
             let Some(index) = self.by_name.get(source) else { continue };

@@ -1,5 +1,5 @@
-//! An operator as a checkpoint keeps it. What is restored goes on exactly as if
-//! nothing had been.
+//! An operator as a checkpoint keeps it. A restored one goes on exactly as if it had not
+//! been interrupted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Operator;
-use super::lane::Lane;
+use super::lane::TimebaseLane;
 use super::sources::Sources;
 use super::tell::Plan;
 use crate::core::id::SourceId;
@@ -30,7 +30,8 @@ pub struct OperatorState {
     lanes: Vec<LaneState>,
 }
 
-/// What the panes were cut and filled by: another shape cannot use them.
+/// The part of the specification by which panes are cut and filled. Panes of another shape
+/// cannot be used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Shape {
     kind: KindState,
@@ -147,7 +148,7 @@ impl Operator {
         let plan = Plan::new(spec);
         let mut lanes = Vec::with_capacity(state.lanes.len());
         for stored in state.lanes {
-            let mut lane = Lane::new(&plan, TimebaseId(stored.timebase));
+            let mut lane = TimebaseLane::new(&plan, TimebaseId(stored.timebase));
             lane.watermark = stored.watermark;
             lane.stream_time = stored.stream_time;
             lane.sources = stored.sources;

@@ -1,4 +1,4 @@
-//! The rules of one window, and how a firing is put into words.
+//! The rules of one window, and how a firing becomes a result.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::core::window::result::{Coverage, ResultStatus};
 use crate::core::window::spec::{Kind, LatePolicy, WindowSpec};
 use crate::core::window::watermark::{Millis, span_ms};
 
-/// What the configuration comes to.
+/// A window's specification, and what follows from it.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) spec: Arc<WindowSpec>,
@@ -23,7 +23,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(spec: Arc<WindowSpec>) -> Self {
         let lateness = match spec.late_policy {
-            // A moved reading is never behind a firing: nothing to wait for.
+            // With `adjust`, readings are moved so that none is late: nothing to wait for.
             LatePolicy::Adjust { .. } => 0,
             _ => span_ms(spec.allowed_lateness).max(0),
         };
@@ -59,7 +59,7 @@ pub(super) struct Wording {
     pub(super) occasion: Occasion,
 }
 
-/// Everything that a firing says beside its content.
+/// What a result says besides the content of its pane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Teller<'a> {
     pub(super) plan: &'a Plan,
@@ -82,7 +82,7 @@ impl Teller<'_> {
         self.watermark.is_some_and(|watermark| drop_at <= watermark)
     }
 
-    /// Whether the first firing is already the last word.
+    /// Whether the first firing is already final.
     pub(super) fn is_final_at_once(&self) -> bool {
         self.plan.spec.final_marker && self.plan.lateness == 0
     }

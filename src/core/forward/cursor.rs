@@ -1,4 +1,5 @@
-//! A lane: a stretch of the journal on its way out, in journal order.
+//! A cursor: how far an uplink has read a stretch of the journal, in journal order.
+//! It runs ahead of the acknowledged frontier, which says what need not be read again.
 
 use std::collections::VecDeque;
 
@@ -9,22 +10,22 @@ use crate::core::rangeset::RangeSet;
 use crate::core::reading::Entry;
 use crate::core::seam::Fetched;
 
-/// A cursor over a stretch of the journal, with what is read ahead of it.
+/// A position in a stretch of the journal, with the entries read ahead of it.
 #[derive(Clone, Debug)]
-pub(super) struct Lane {
+pub(super) struct Cursor {
     first: Offset,
-    /// Where another lane begins; `None` follows the journal.
+    /// Where the stretch of the next cursor begins; `None` follows the journal.
     end: Option<Offset>,
-    /// Read ahead; taken out of the middle where a batch leaves others behind.
+    /// Entries read ahead. `None` where a batch took one and left others before it.
     ready: VecDeque<Option<(Offset, Entry)>>,
     ready_end: Offset,
     fetching: Option<Offset>,
-    /// The store had nothing to say on the last fetch: asked again only once
-    /// something has changed.
+    /// The last fetch brought the store no further: it is asked again only once a
+    /// commit became durable or the cursor was rewound.
     is_stalled: bool,
 }
 
-impl Lane {
+impl Cursor {
     pub(super) fn new(first: Offset, end: Option<Offset>) -> Self {
         Self {
             first,
@@ -36,7 +37,7 @@ impl Lane {
         }
     }
 
-    /// Back to the first entry that is not done with.
+    /// Goes back to the first entry that is not done with.
     pub(super) fn rewind(&mut self, done: &RangeSet) {
         self.is_stalled = false;
         self.ready.clear();
@@ -86,7 +87,7 @@ impl Lane {
         self.fetching
     }
 
-    /// The answer came. False when the cursor has moved meanwhile and it was
+    /// The answer came. False when the cursor has moved meanwhile and the answer was
     /// dropped.
     pub(super) fn fetched(&mut self, fetched: &mut Fetched) -> bool {
         if self.fetching != Some(fetched.from) {
@@ -104,7 +105,8 @@ impl Lane {
         true
     }
 
-    /// A commit became durable.
+    /// A commit became durable: its entries are taken as they are if they are the next
+    /// and there is room; else they will be fetched.
     pub(super) fn offer(&mut self, first: Offset, entries: &[Entry]) {
         self.is_stalled = false;
         let is_next = self.ready_end == first && self.fetching.is_none();
@@ -116,7 +118,7 @@ impl Lane {
         self.ready_end = first.plus(entries.len() as u64);
     }
 
-    /// The entry at the head; drops what `is_gone` says need not go.
+    /// The entry at the head. Drops entries before it that `is_gone` says need not go.
     pub(super) fn head(
         &mut self,
         is_gone: impl Fn(Offset, &Entry) -> bool,
@@ -134,9 +136,8 @@ impl Lane {
         self.ready.pop_front().flatten()
     }
 
-    /// The head, which is a reading that may go, and those of its source behind
-    /// it that go with it. What else is of its source and may not go ends the
-    /// run: the order within a source is kept.
+    /// Takes the reading at the head and the following ones of its source that fit the
+    /// batch; stops at the first that may not go, to keep the order.
     pub(super) fn run(
         &mut self,
         batching: &Batching,
@@ -159,8 +160,8 @@ impl Lane {
             }
             run.count(entry);
             taken.extend(slot.take());
-            // Else a reading that goes alone would be followed by a search for more of
-            // its source through all that is read ahead.
+            // Without this, a reading that goes alone would cost a search for more of
+            // its source through everything that is read ahead.
             if run.is_full() {
                 break;
             }
@@ -168,8 +169,8 @@ impl Lane {
         taken
     }
 
-    /// Whether a run from the head would end only where what is at hand ends:
-    /// waiting may fill it.
+    /// Whether a batch from the head has room for more than is at hand, so that waiting
+    /// may fill it.
     pub(super) fn may_fill(&self, batching: &Batching) -> bool {
         let Some((_, head)) = self.ready().next() else { return false };
         let mut run = Run::new(batching, batching.readings_max);
@@ -186,10 +187,10 @@ impl Lane {
 /// Whether an entry joins the run that a batch becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Join {
-    /// It does.
+    /// Joins the run.
     Go,
-    /// It is done with, or on its way.
+    /// Passed over: done with, held or in flight.
     Skip,
-    /// It may not go yet, and those of its source behind it neither.
+    /// Ends the run: it must wait or go alone, and so must later readings of its source.
     Stop,
 }
