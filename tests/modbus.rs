@@ -9,11 +9,17 @@ mod agent;
 mod counterpart;
 #[path = "modbus/faults.rs"]
 mod faults;
+#[path = "modbus/late.rs"]
+mod late;
 #[path = "modbus/reading.rs"]
 mod reading;
 #[path = "modbus/rig.rs"]
 mod rig;
 #[path = "modbus/serial.rs"]
 mod serial;
+#[path = "modbus/silent.rs"]
+mod silent;
+#[path = "modbus/slave.rs"]
+mod slave;
 #[path = "modbus/values.rs"]
 mod values;

@@ -1,44 +1,9 @@
 //! A serial line, by way of a pseudo-terminal.
 
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
-
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
 use super::rig::{bad, good, start_all};
-use super::support::modbus::{Asked, rtu};
+use super::slave::{Act, serve};
+use super::support::modbus::rtu;
 use super::support::pty::line;
-
-/// Answers on a line as a script says, until the test ends.
-fn serve(
-    device: OwnedFd,
-    script: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + 'static,
-) -> Arc<Mutex<Vec<Asked>>> {
-    let all: Arc<Mutex<Vec<Asked>>> = Arc::default();
-    let asked = Arc::clone(&all);
-    tokio::spawn(async move {
-        let mut device = File::from_std(std::fs::File::from(device));
-        let mut request = [0; 8];
-        while device.read_exact(&mut request).await.is_ok() {
-            let word = |at: usize| u16::from_be_bytes([request[at], request[at + 1]]);
-            let one = Asked {
-                number: asked.lock().unwrap().len() + 1,
-                id: 0,
-                unit: request[0],
-                function: request[1],
-                address: word(2),
-                count: word(4),
-            };
-            asked.lock().unwrap().push(one);
-            for bytes in script(&one) {
-                device.write_all(&bytes).await.unwrap();
-                device.flush().await.unwrap();
-            }
-        }
-    });
-    all
-}
 
 fn keys(path: &str, unit: u8, timeout: &str) -> String {
     format!(
@@ -50,9 +15,9 @@ fn keys(path: &str, unit: u8, timeout: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn devices_of_one_line_take_turns_and_a_dead_one_costs_its_own_time() {
     let (device, path, _held) = line();
-    let asked = serve(device, |asked| match asked.unit {
+    let log = serve(device, |asked| match asked.unit {
         3 => Vec::new(),
-        unit => vec![rtu(unit, &[4, 2, 0, unit])],
+        unit => vec![Act::Say(rtu(unit, &[4, 2, 0, unit]))],
     });
     let mut rigs =
         start_all(&[keys(&path, 1, "20s"), keys(&path, 2, "20s"), keys(&path, 3, "100ms")]);
@@ -61,7 +26,7 @@ async fn devices_of_one_line_take_turns_and_a_dead_one_costs_its_own_time() {
         assert_eq!(rigs[1].said().await, [good("p", 2)]);
     }
     assert_eq!(rigs[2].said().await, [bad("p", "unit 3 does not answer within 100ms")]);
-    assert!(asked.lock().unwrap().iter().all(|asked| (asked.function, asked.count) == (4, 1)));
+    assert!(log.all().iter().all(|asked| (asked.function, asked.count) == (4, 1)));
     for rig in rigs {
         rig.stop().await;
     }
@@ -70,14 +35,14 @@ async fn devices_of_one_line_take_turns_and_a_dead_one_costs_its_own_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_late_on_a_line_is_nobodys() {
     let (device, path, _held) = line();
-    let asked = serve(device, |asked| {
+    let log = serve(device, |asked| {
         let right = rtu(asked.unit, &[4, 2, 0, asked.unit]);
         match (asked.unit, asked.number) {
             // Its answer comes when another is asked.
             (1, 1) => Vec::new(),
-            (2, _) => vec![rtu(1, &[4, 2, 9, 9]), right],
+            (2, _) => vec![Act::Say(rtu(1, &[4, 2, 9, 9])), Act::Say(right)],
             // The answer, and once more: the second is for nobody.
-            _ => vec![[right.clone(), right].concat()],
+            _ => vec![Act::Say([right.clone(), right].concat())],
         }
     });
     let mut first = start_all(&[keys(&path, 1, "500ms")]).remove(0);
@@ -87,7 +52,7 @@ async fn what_comes_late_on_a_line_is_nobodys() {
         assert_eq!(second.said().await, [good("p", 2)]);
         assert_eq!(first.said().await, [good("p", 1)]);
     }
-    assert!(asked.lock().unwrap().len() >= 11);
+    assert!(log.all().len() >= 11);
     first.stop().await;
     second.stop().await;
 }
@@ -97,5 +62,6 @@ async fn a_port_that_is_not_there_is_said_with_its_path() {
     let mut rig = start_all(&[keys("/nowhere/ttyUSB0", 1, "1s")]).remove(0);
     let why = "/nowhere/ttyUSB0: No such file or directory (os error 2)";
     assert_eq!(rig.said().await, [bad("p", why)]);
+    assert_eq!(rig.handle.health.connections(), 0);
     rig.stop().await;
 }

@@ -6,12 +6,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::frame::{Answer, Exception, Finder, Framing, NotModbus, Request};
-use super::serial::{self, SharedPort};
+use super::line::{self, SharedLine};
 use crate::config::modbus::{ModbusLine, shown_host};
 
 /// Why there is no answer.
@@ -34,6 +35,24 @@ pub enum Fault {
     NotModbus(String),
     /// The connection broke; for people.
     Broken(String),
+}
+
+impl Fault {
+    /// The line itself is not there: no other question fares better.
+    pub(super) const fn is_of_the_line(&self) -> bool {
+        matches!(self, Fault::NoConnection(_))
+    }
+
+    /// What it means for some registers of a device that answers for others.
+    pub(super) fn for_some(&self) -> String {
+        match self {
+            Fault::NoAnswer { unit, within, .. } => format!(
+                "unit {unit} does not answer for this register within {}, for others it does",
+                humantime::format_duration(*within)
+            ),
+            other => format!("{other}; for other registers it answers"),
+        }
+    }
 }
 
 impl fmt::Display for Fault {
@@ -71,8 +90,11 @@ pub struct Link {
 
 #[derive(Debug)]
 enum Way {
-    Tcp(Option<TcpStream>),
-    Serial(Arc<SharedPort>),
+    /// Modbus TCP: a connection of its own, whose answers are numbered.
+    Own(Option<TcpStream>),
+    /// RTU: shared with all who use the same line. Whether it was open when we last
+    /// used it.
+    Shared(Arc<SharedLine>, bool),
 }
 
 /// Bytes of an answer, and nothing else came.
@@ -83,17 +105,18 @@ impl Link {
     /// answer.
     pub fn new(line: &ModbusLine, timeout: Duration) -> Self {
         let way = match line {
-            ModbusLine::Tcp { .. } => Way::Tcp(None),
-            ModbusLine::Serial(port) => Way::Serial(serial::shared(port)),
+            ModbusLine::Tcp { is_rtu: false, .. } => Way::Own(None),
+            _ => Way::Shared(line::shared(line), false),
         };
         Self { line: line.clone(), timeout, way, id: 0 }
     }
 
-    /// Whether a connection stands. A serial port is as good as one.
+    /// Whether the line is open, as far as is known. A connection that the device
+    /// closed while nobody asked is none.
     pub fn is_connected(&self) -> bool {
         match &self.way {
-            Way::Tcp(stream) => stream.is_some(),
-            Way::Serial(_) => true,
+            Way::Own(stream) => stream.as_ref().is_some_and(is_open),
+            Way::Shared(_, is_open) => *is_open,
         }
     }
 
@@ -102,18 +125,21 @@ impl Link {
     /// # Errors
     /// [`Fault::NoConnection`].
     pub async fn connect(&mut self) -> Result<(), Fault> {
-        let (Way::Tcp(place @ None), ModbusLine::Tcp { host, port, .. }) =
-            (&mut self.way, &self.line)
-        else {
+        if self.is_connected() {
             return Ok(());
-        };
-        let shown = shown_host(host, *port);
-        let connecting = timeout(self.timeout, TcpStream::connect((host.as_str(), *port))).await;
-        let stream = connecting
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
-            .map_err(|error| Fault::NoConnection(format!("cannot connect to {shown}: {error}")))?;
-        *place = Some(stream);
+        }
+        match (&mut self.way, &self.line) {
+            (Way::Own(place), ModbusLine::Tcp { host, port, .. }) => {
+                *place = None;
+                *place = Some(connect(host, *port, self.timeout).await?);
+            }
+            (Way::Shared(line, is_open), _) => {
+                line.connect(self.timeout).await?;
+                *is_open = true;
+            }
+            // Only what has an address is not shared.
+            (Way::Own(_), ModbusLine::Serial(_)) => {}
+        }
         Ok(())
     }
 
@@ -121,75 +147,57 @@ impl Link {
     /// `on_line` is called as soon as the line is ours, before the question goes
     /// out.
     ///
-    /// After a fault that leaves an answer on its way, the connection is closed:
-    /// what comes late meets nobody. A serial line is waited for until it is quiet.
+    /// After a fault that leaves an answer on its way, a connection is closed, and
+    /// nobody asks that unit on a line of RTU until the answer is over: what comes
+    /// late meets nobody.
     ///
     /// # Errors
     /// Why there is no answer.
-    pub async fn ask(&mut self, request: Request, on_line: impl FnMut()) -> Asked {
+    pub async fn ask(&mut self, request: Request, mut on_line: impl FnMut()) -> Asked {
         self.connect().await?;
-        self.id = self.id.wrapping_add(1);
-        match (&mut self.way, &self.line) {
-            (Way::Tcp(place), ModbusLine::Tcp { is_rtu, .. }) => {
-                let framing = if *is_rtu { Framing::Rtu } else { Framing::Tcp(self.id) };
-                let result = ask_over_tcp(place, request, framing, self.timeout, on_line).await;
+        match &mut self.way {
+            Way::Own(place) => {
+                let Some(stream) = place else {
+                    return Err(Fault::Broken("the connection is closed".to_owned()));
+                };
+                self.id = self.id.wrapping_add(1);
+                on_line();
+                let result = exchange(stream, request, Framing::Tcp(self.id), self.timeout).await;
                 if !matches!(result, Ok(_) | Err(Fault::Exception(_))) {
                     *place = None;
                 }
                 result
             }
-            (Way::Serial(port), ModbusLine::Serial(settings)) => {
-                let at = settings.path.display();
-                ask_over_serial(port, request, self.timeout, on_line)
-                    .await
-                    .unwrap_or_else(|error| Err(Fault::NoConnection(format!("{at}: {error}"))))
+            Way::Shared(line, is_open) => {
+                let result = line.ask(request, self.timeout, on_line).await;
+                *is_open = !matches!(result, Err(Fault::NoConnection(_) | Fault::Broken(_)));
+                result
             }
-            // The way is made from the line.
-            _ => Err(Fault::Broken("the line has changed".to_owned())),
         }
     }
 }
 
-async fn ask_over_tcp(
-    place: &mut Option<TcpStream>,
-    request: Request,
-    framing: Framing,
-    within: Duration,
-    mut on_line: impl FnMut(),
-) -> Asked {
-    let Some(stream) = place else {
-        return Err(Fault::Broken("the connection is closed".to_owned()));
-    };
-    on_line();
-    exchange(stream, request, framing, within).await
+/// A connection to a device or a serial server.
+///
+/// # Errors
+/// [`Fault::NoConnection`].
+pub(super) async fn connect(host: &str, port: u16, within: Duration) -> Result<TcpStream, Fault> {
+    let shown = shown_host(host, port);
+    timeout(within, TcpStream::connect((host, port)))
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
+        .map_err(|error| Fault::NoConnection(format!("cannot connect to {shown}: {error}")))
 }
 
-/// The outer error: the port is not there.
-async fn ask_over_serial(
-    port: &SharedPort,
-    request: Request,
-    within: Duration,
-    mut on_line: impl FnMut(),
-) -> io::Result<Asked> {
-    let mut turn = port.turn().await?;
-    let fresh = turn.fresh().await;
-    let Ok(stream) = fresh else {
-        let error = fresh.err().unwrap_or(io::ErrorKind::NotConnected.into());
-        turn.close();
-        return Err(error);
-    };
-    on_line();
-    let result = exchange(stream, request, Framing::Rtu, within).await;
-    match &result {
-        Ok(_) | Err(Fault::Exception(_)) => turn.end(),
-        Err(Fault::Broken(_)) => turn.close(),
-        Err(_) => turn.settle().await,
-    }
-    Ok(result)
+/// Whether the other end has not closed it, as far as is known. Many devices close
+/// what was idle for a while.
+fn is_open(stream: &TcpStream) -> bool {
+    !matches!(stream.peek(&mut [0]).now_or_never(), Some(Ok(0) | Err(_)))
 }
 
 /// One question, one answer.
-async fn exchange(
+pub(super) async fn exchange(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: Request,
     framing: Framing,

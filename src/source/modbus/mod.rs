@@ -7,12 +7,14 @@
 //! ```
 //!
 //! Each source is one device with a task of its own: whatever one does, the others
-//! keep their time. Only those that share a serial port wait for each other, one
-//! exchange at a time.
+//! keep their time. Only those that share a line of RTU, a serial port or a serial
+//! server, wait for each other, one exchange at a time.
 
 mod codec;
 mod frame;
+mod line;
 mod link;
+mod part;
 mod plan;
 mod poll;
 mod schedule;
