@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::check::{HOUR, KIB, MIB, ms, secs};
 use super::file::{Section, Wrong};
 use super::login::Login;
 use super::page::{Page, word};
+use super::units::{HOUR, KIB, MIB, ms, secs};
 use super::url::{self, MqttUrl};
 use super::{login, value};
 use crate::core::forward::{Batching, ForwardSettings, ShareSettings};
