@@ -19,6 +19,7 @@ mod output;
 mod page;
 mod print;
 mod source;
+mod template;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -4,9 +4,8 @@ use tracing::{info, warn};
 
 use super::{Telemetry, length};
 use crate::core::id::UplinkId;
-use crate::core::seam::{DownCause, LinkNotice};
+use crate::core::seam::{DownCause, LinkNotice, puback_meaning};
 use crate::core::time::MonoTime;
-use crate::http::status::code_meaning;
 
 impl Telemetry {
     pub(super) fn uplink(&mut self, id: UplinkId, notice: LinkNotice, now: MonoTime) {
@@ -67,7 +66,7 @@ impl Telemetry {
             LinkNotice::SourceHeld { source, code, retry_in } => {
                 let what = named(&format!("is refused {source}"));
                 if let Some(unsaid) = self.throttle.admit(&what, now) {
-                    let meaning = code_meaning(code);
+                    let meaning = puback_meaning(code);
                     let (code, retry_in) = (format!("{code:#04x}"), length(retry_in));
                     warn!(
                         uplink, %source, code, meaning, retry_in, unsaid,
