@@ -10,8 +10,9 @@ use crate::core::id::BootId;
 use crate::core::reading::{Flags, Origin, Quality, Series, Stamp, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
-use crate::link::{MAX_PAYLOAD_BYTES, Protocol};
+use crate::link::MAX_PAYLOAD_BYTES;
 use crate::mqtt::Broker;
+use crate::mqtt::Protocol;
 
 fn settings(batch_format: BatchFormat) -> Settings {
     Settings {

@@ -51,7 +51,7 @@ impl fmt::Debug for Secrets {
 
 impl Secrets {
     /// Puts them into the options of the next connection of MQTT 3.1.1.
-    pub fn give_v4(self, options: &mut MqttOptions) {
+    pub fn give_v311(self, options: &mut MqttOptions) {
         if let Some((username, password)) = self.login {
             options.set_credentials(username, password);
         }

@@ -12,7 +12,8 @@ use tidegate::core::seam::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
 };
 use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
-use tidegate::link::{self, BatchFormat, LinkHandle, Protocol, Settings};
+use tidegate::link::{self, BatchFormat, LinkHandle, Settings};
+use tidegate::mqtt::Protocol;
 use tidegate::mqtt::{Broker, Login};
 use tidegate::wire::topic::Template;
 use tokio::sync::mpsc;

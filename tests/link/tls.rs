@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate::core::order::{OrderedReading, Place};
 use tidegate::core::seam::DownCause;
-use tidegate::link::{Protocol, Settings};
+use tidegate::link::Settings;
+use tidegate::mqtt::Protocol;
 use tidegate::mqtt::{Broker, Login};
 use tidegate::output::{self, Content, Item, OutputKind, OutputSettings};
 
