@@ -21,7 +21,7 @@ mod tls;
 
 pub use self::error::Failure;
 pub use self::identity::Identity;
-pub use self::login::{Login, NOT_BEFORE_S, Secrets};
+pub use self::login::{Login, Secrets};
 
 /// For the TCP, TLS and WebSocket handshakes and CONNACK together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
