@@ -9,10 +9,11 @@ use std::time::Instant;
 
 use tidegate::core::clock::{ClockSource, ClockState};
 use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
+use tidegate::core::limits::SEGMENT_BYTES_DEFAULT;
 use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
 use tidegate::core::seam::{Commit, Fetch, Lane, Meta, Purpose, SourceMeta};
 use tidegate::core::time::{EventTime, IngestTime, MaxError, TimebaseId, Uptime};
-use tidegate::store::{Options, SEGMENT_BYTES, Store};
+use tidegate::store::{Options, Store};
 
 const COMMIT: u64 = 4_096;
 const SERIES: u64 = 100;
@@ -65,7 +66,7 @@ fn main() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         data_dir: dir.path().to_path_buf(),
-        segment_bytes: SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES_DEFAULT,
         probe_free: |_| u64::MAX,
     };
     let (mut store, _) = Store::open(&options).unwrap();

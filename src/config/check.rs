@@ -127,7 +127,11 @@ fn journal(section: Section<'_>) -> Journal {
             None,
             value::or_none(value::duration(secs(60)..=TEN_YEARS)),
         ),
-        segment_bytes: section.read("segment_bytes", 16 * MIB, value::size(64 * KIB..=256 * MIB)),
+        segment_bytes: section.read(
+            "segment_bytes",
+            limits::SEGMENT_BYTES_DEFAULT,
+            value::size(64 * KIB..=256 * MIB),
+        ),
         checkpoint_interval: section.read(
             "checkpoint_interval",
             secs(30),

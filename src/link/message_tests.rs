@@ -7,10 +7,10 @@ use super::*;
 use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockSource, ClockState, Correction};
 use crate::core::id::BootId;
+use crate::core::limits::MAX_PAYLOAD_DEFAULT;
 use crate::core::reading::{Flags, Origin, Quality, Series, Stamp, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
-use crate::link::MAX_PAYLOAD_BYTES;
 use crate::mqtt::Broker;
 use crate::mqtt::Protocol;
 
@@ -21,7 +21,7 @@ fn settings(batch_format: BatchFormat) -> Settings {
         protocol: Protocol::V5,
         keep_alive: Duration::from_secs(30),
         inflight_max: 1,
-        max_payload: MAX_PAYLOAD_BYTES,
+        max_payload: MAX_PAYLOAD_DEFAULT,
         topic: topic::Template::parse("t").unwrap(),
         backfill_topic: None,
         batch_format,

@@ -37,9 +37,6 @@ mod adapter;
 mod message;
 mod rumqtt;
 
-/// Default of [`Settings::max_payload`].
-pub const MAX_PAYLOAD_BYTES: u64 = 128 * 1024;
-
 /// Commands beyond the in-flight bound that find room: one frontier of each
 /// source, the status, `Connect` and `Disconnect`, twice over.
 const ROOM: usize = 2 * (crate::core::limits::SOURCES_MAX + 3);

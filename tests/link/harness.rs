@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate::core::clock::{ClockSource, ClockState};
 use tidegate::core::id::{BootId, Epoch, PublishId, Seq, SourceId, UplinkId};
+use tidegate::core::limits;
 use tidegate::core::reading::{
     Entry, Flags, GapReason, GapRecord, Origin, Quality, Record, Series, Stamp, Value,
 };
@@ -38,7 +39,7 @@ pub(crate) fn settings(port: u16, protocol: Protocol) -> Settings {
         protocol,
         keep_alive: Duration::from_secs(30),
         inflight_max: 100,
-        max_payload: link::MAX_PAYLOAD_BYTES,
+        max_payload: limits::MAX_PAYLOAD_DEFAULT,
         topic: Template::parse("tidegate/{gateway}/readings/{source}").unwrap(),
         backfill_topic: None,
         batch_format: BatchFormat::Json,
