@@ -19,25 +19,25 @@ const REQUEST_QUEUE: usize = 16;
 
 /// The sending ends of what the driver hears, besides that of the store.
 #[derive(Debug)]
-pub struct Senders {
+pub(super) struct Senders {
     /// For all sources.
-    pub sources: mpsc::Sender<SourceMessage>,
+    pub(super) sources: mpsc::Sender<SourceMessage>,
     /// For the link tasks.
-    pub link: mpsc::Sender<(UplinkId, LinkEvent)>,
+    pub(super) link: mpsc::Sender<(UplinkId, LinkEvent)>,
     /// For what the machine says about its clocks.
-    pub clock: mpsc::Sender<ClockFacts>,
+    pub(super) clock: mpsc::Sender<ClockFacts>,
     /// For whoever wants a report of this moment, or vouches for the clock.
-    pub requests: mpsc::Sender<Request>,
+    pub(super) requests: mpsc::Sender<Request>,
     /// For what is handed in again out of the quarantine.
-    pub releases: mpsc::Sender<Returned>,
+    pub(super) releases: mpsc::Sender<Returned>,
     /// For other sources from now on.
-    pub changes: mpsc::Sender<Change>,
+    pub(super) changes: mpsc::Sender<Change>,
     /// To be turned true once the sources have stopped.
-    pub stop: watch::Sender<bool>,
+    pub(super) stop: watch::Sender<bool>,
 }
 
 /// Both ends of all channels to the driver; `store` is there already.
-pub fn open(store: mpsc::Receiver<StoreEvent>) -> (Senders, Inbox) {
+pub(super) fn open(store: mpsc::Receiver<StoreEvent>) -> (Senders, Inbox) {
     let (sources, sources_inbox) = mpsc::channel(SOURCE_QUEUE_MAX);
     let (link, link_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let (clock, clock_inbox) = mpsc::channel(CLOCK_QUEUE);
