@@ -21,6 +21,8 @@ use tidegate::wire::json;
 
 #[path = "../tests/link/harness.rs"]
 mod harness;
+#[path = "../tests/support/readings.rs"]
+mod readings;
 #[path = "../tests/support/mod.rs"]
 mod support;
 

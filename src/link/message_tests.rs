@@ -8,11 +8,11 @@ use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockSource, ClockState, Correction};
 use crate::core::id::BootId;
 use crate::core::limits::MAX_PAYLOAD_DEFAULT;
-use crate::core::reading::{Flags, Origin, Quality, Series, Stamp, Value};
+use crate::core::reading::Series;
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
-use crate::mqtt::Broker;
-use crate::mqtt::Protocol;
+use crate::mqtt::{Broker, Protocol};
+use crate::readings;
 
 fn settings(batch_format: BatchFormat) -> Settings {
     Settings {
@@ -102,31 +102,7 @@ fn results_are_keyed_like_readings_of_their_window() {
 }
 
 fn record(seq: u64) -> Record {
-    let stamp = Stamp {
-        event_time: EventTime::from_unix_ns(0),
-        ingest_time: IngestTime::from_unix_ns(0),
-        uptime: Uptime::from_ns(0),
-        boot: BootId([0; 16]),
-        origin: Origin::Device,
-        clock: ClockSource::Ntp,
-        state: ClockState::Synchronized,
-        max_error: None,
-        timebase: TimebaseId(1),
-        first_event_time: None,
-        utc_offset_s: None,
-        flags: Flags::NONE,
-    };
-    Record {
-        source: SourceId::new("s"),
-        epoch: Epoch { number: 1, nonce: 7 },
-        seq: Seq(seq),
-        series: series(),
-        value: Value::I64(1),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
-        stamp,
-    }
+    Record { series: series(), ..readings::record("s", seq) }
 }
 
 #[test]

@@ -8,8 +8,7 @@ use tempfile::TempDir;
 use tidegate::core::order::{OrderedReading, Place};
 use tidegate::core::seam::DownCause;
 use tidegate::link::Settings;
-use tidegate::mqtt::Protocol;
-use tidegate::mqtt::{Broker, Login};
+use tidegate::mqtt::{Broker, Login, Protocol};
 use tidegate::output::{self, Content, Item, OutputKind, OutputSettings};
 
 use crate::harness::{BOTH, CONNECT, Link, PATIENCE, record, settings};
