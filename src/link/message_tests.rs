@@ -8,7 +8,7 @@ use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockSource, ClockState, Correction};
 use crate::core::id::BootId;
 use crate::core::limits::MAX_PAYLOAD_DEFAULT;
-use crate::core::reading::Series;
+use crate::core::reading::{Series, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
 use crate::mqtt::{Broker, Protocol};
@@ -102,7 +102,7 @@ fn results_are_keyed_like_readings_of_their_window() {
 }
 
 fn record(seq: u64) -> Record {
-    Record { series: series(), ..readings::record("s", seq) }
+    Record { series: series(), value: Value::I64(1), ..readings::record("s", seq) }
 }
 
 #[test]

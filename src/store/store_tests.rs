@@ -9,7 +9,7 @@ use super::quarantine;
 use super::worker;
 use super::{Options, Store, inspect};
 use crate::core::id::{CommitId, Epoch, Offset, SegmentId, Seq, SourceId, UplinkId};
-use crate::core::reading::{Entry, Origin, Record, Refusal, Stamp};
+use crate::core::reading::{Entry, Origin, Record, Refusal, Series, Stamp};
 use crate::core::seam::{Commit, Fetch, Lane, Meta, Purpose, Recovered, SourceMeta, StoreEvent};
 use crate::core::time::{IngestTime, Uptime};
 use crate::readings;
@@ -28,7 +28,9 @@ pub(super) fn reading(seq: u64) -> Entry {
     let at = 1_796_000_000_000_000_000 + seq as i64 * 1_000_000;
     let stamp =
         Stamp { origin: Origin::Gateway, uptime: Uptime::from_ns(seq), ..readings::stamp(at) };
-    Entry::Reading(Record { epoch: EPOCH, stamp, ..readings::record("plc", seq) })
+    // As the stored journals of older formats have it.
+    let series = Arc::new(Series { entity: "pump".into(), property: "p".into(), unit: None });
+    Entry::Reading(Record { epoch: EPOCH, series, stamp, ..readings::record("plc", seq) })
 }
 
 pub(super) fn meta(tail: u64) -> Meta {
