@@ -39,7 +39,8 @@ impl SourceDedupe {
 pub(super) const KEYS: [(&str, Option<By>); 3] =
     [("none", None), ("id", Some(By::Id)), ("event_time", Some(By::EventTime))];
 
-/// For a source whose lines are read so.
+/// Reads `[source.dedupe]`. `source` holds the keys read before; its format and map
+/// decide which keys can work.
 pub(super) fn source_dedupe(section: Section<'_>, source: &Source) -> SourceDedupe {
     let horizon = value::duration(secs(1)..=30 * DAY);
     let default = SourceDedupe::default();

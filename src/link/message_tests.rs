@@ -8,7 +8,7 @@ use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockSource, ClockState, Correction};
 use crate::core::id::BootId;
 use crate::core::limits::MAX_PAYLOAD_DEFAULT;
-use crate::core::reading::{Series, Value};
+use crate::core::reading::{Series, Stamp, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
 use crate::mqtt::{Broker, Protocol};
@@ -102,7 +102,9 @@ fn results_are_keyed_like_readings_of_their_window() {
 }
 
 fn record(seq: u64) -> Record {
-    Record { series: series(), value: Value::I64(1), ..readings::record("s", seq) }
+    // A batch leaves the boot out where the clock is trusted.
+    let stamp = Stamp { boot: BootId::default(), ..readings::stamp(0) };
+    Record { series: series(), value: Value::I64(1), stamp, ..readings::record("s", seq) }
 }
 
 #[test]
