@@ -7,12 +7,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate::core::clock::{ClockSource, ClockState};
-use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
-use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
+use tidegate::core::id::{CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
+use tidegate::core::limits::SEGMENT_BYTES_DEFAULT;
+use tidegate::core::reading::{Entry, Record, Series, Stamp, Value};
 use tidegate::core::seam::{Commit, Fetch, Lane, Meta, Purpose, SourceMeta};
-use tidegate::core::time::{EventTime, IngestTime, MaxError, TimebaseId, Uptime};
-use tidegate::store::{Options, SEGMENT_BYTES, Store};
+use tidegate::core::time::{IngestTime, MaxError, Uptime};
+use tidegate::store::{Options, Store};
+
+#[path = "../tests/support/readings.rs"]
+mod readings;
 
 const COMMIT: u64 = 4_096;
 const SERIES: u64 = 100;
@@ -37,26 +40,15 @@ fn reading(n: u64, source: &SourceId, series: &[Arc<Series>], epoch: Epoch) -> E
     Entry::Reading(Record {
         source: source.clone(),
         epoch,
-        seq: Seq(n + 1),
         series: Arc::clone(&series[place as usize]),
         value,
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
         stamp: Stamp {
-            event_time: EventTime::from_unix_ns(at),
             ingest_time: IngestTime::from_unix_ns(ingest),
             uptime: Uptime::from_ns((ingest - 1_796_000_000_000_000_000) as u64),
-            boot: BootId([7; 16]),
-            origin: Origin::Device,
-            clock: ClockSource::Ntp,
-            state: ClockState::Synchronized,
             max_error: Some(MaxError::from_ns(11_000_000 + n / SERIES * 50_000)),
-            timebase: TimebaseId(1),
-            first_event_time: None,
-            utc_offset_s: None,
-            flags: Flags::NONE,
+            ..readings::stamp(at)
         },
+        ..readings::record("", n + 1)
     })
 }
 
@@ -65,7 +57,7 @@ fn main() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         data_dir: dir.path().to_path_buf(),
-        segment_bytes: SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES_DEFAULT,
         probe_free: |_| u64::MAX,
     };
     let (mut store, _) = Store::open(&options).unwrap();

@@ -16,11 +16,13 @@ use support::broker::ScriptedBroker;
 use support::script::Script;
 use tidegate::core::reading::Entry;
 use tidegate::core::seam::{LinkEvent, PublishBody};
-use tidegate::link::Protocol;
+use tidegate::mqtt::Protocol;
 use tidegate::wire::json;
 
 #[path = "../tests/link/harness.rs"]
 mod harness;
+#[path = "../tests/support/readings.rs"]
+mod readings;
 #[path = "../tests/support/mod.rs"]
 mod support;
 

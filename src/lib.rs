@@ -78,6 +78,12 @@ pub mod exit;
 #[cfg(test)]
 #[path = "../tests/support/golden.rs"]
 mod golden;
+#[cfg(test)]
+#[path = "../tests/support/readings.rs"]
+mod readings;
+// So that what the tests share means the same within the crate and outside.
+#[cfg(test)]
+extern crate self as tidegate;
 pub mod host;
 pub mod http;
 pub mod link;

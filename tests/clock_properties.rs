@@ -4,9 +4,12 @@ use proptest::prelude::*;
 use tidegate::core::clock::seal::{Seal, Timeline};
 use tidegate::core::clock::timeline::{Anchor, Anchored, Bounded, FirstStamp};
 use tidegate::core::clock::{ClockSource, ClockState, SentStretch, correct};
-use tidegate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
-use tidegate::core::reading::{Flags, Origin, Quality, Record, Series, Stamp, Value};
-use tidegate::core::time::{EventTime, IngestTime, MaxError, TimebaseId, Uptime};
+use tidegate::core::id::{BootId, Offset};
+use tidegate::core::reading::{Origin, Record, Stamp};
+use tidegate::core::time::{EventTime, IngestTime, MaxError, Uptime};
+
+#[path = "support/readings.rs"]
+mod readings;
 
 const UTC_NS: i64 = 1_796_000_000_000_000_000;
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -62,30 +65,14 @@ fn first(up_ns: u64) -> FirstStamp {
 
 fn record(seq: u64, up_ns: u64, wall_less_up_ns: i64) -> Record {
     let at_ns = up_ns as i64 + wall_less_up_ns;
-    Record {
-        source: SourceId::new("in"),
-        epoch: Epoch { number: 1, nonce: 7 },
-        seq: Seq(seq),
-        series: Series { entity: "pump".into(), property: "n".into(), unit: None }.into(),
-        value: Value::I64(1),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
-        stamp: Stamp {
-            event_time: EventTime::from_unix_ns(at_ns),
-            ingest_time: IngestTime::from_unix_ns(at_ns),
-            uptime: Uptime::from_ns(up_ns),
-            boot: BootId([1; 16]),
-            origin: Origin::Gateway,
-            clock: ClockSource::Unknown,
-            state: ClockState::Unsynchronized,
-            max_error: None,
-            timebase: TimebaseId(1),
-            first_event_time: None,
-            utc_offset_s: None,
-            flags: Flags::NONE,
-        },
-    }
+    let stamp = Stamp {
+        uptime: Uptime::from_ns(up_ns),
+        origin: Origin::Gateway,
+        clock: ClockSource::Unknown,
+        state: ClockState::Unsynchronized,
+        ..readings::stamp(at_ns)
+    };
+    Record { stamp, ..readings::record("in", seq) }
 }
 
 proptest! {

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use tidegate::core::clock::{ClockSource, ClockState};
-use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
-use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
+use tidegate::core::id::{CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
+use tidegate::core::reading::{Entry, Origin, Record, Series, Stamp, Value};
 use tidegate::core::seam::{Commit, Damage, Fetch, Lane, Meta, Purpose, Recovered};
-use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
+use tidegate::core::time::Uptime;
 use tidegate::store::{Options, Store};
+
+#[path = "support/readings.rs"]
+mod readings;
 
 const EPOCH: Epoch = Epoch { number: 1, nonce: 0xfeed };
 const SOURCES: [&str; 2] = ["plc", "meter"];
@@ -86,29 +88,14 @@ impl Writer {
         books.tail = books.tail.next();
         books.accepted += 1;
         let at = 1_796_000_000_000_000_000 + books.tail.0 as i64;
+        let uptime = Uptime::from_ns(at as u64);
         Entry::Reading(Record {
             source,
             epoch: self.meta.epoch,
-            seq: books.tail,
             series: Arc::clone(&self.series),
             value: Value::U64(draw(&mut self.draws)),
-            quality: Quality::Good,
-            quality_detail: None,
-            id: None,
-            stamp: Stamp {
-                event_time: EventTime::from_unix_ns(at),
-                ingest_time: IngestTime::from_unix_ns(at),
-                uptime: Uptime::from_ns(at as u64),
-                boot: BootId([1; 16]),
-                origin: Origin::Gateway,
-                clock: ClockSource::Ntp,
-                state: ClockState::Synchronized,
-                max_error: None,
-                timebase: TimebaseId(1),
-                first_event_time: None,
-                utc_offset_s: None,
-                flags: Flags::NONE,
-            },
+            stamp: Stamp { origin: Origin::Gateway, uptime, ..readings::stamp(at) },
+            ..readings::record("", books.tail.0)
         })
     }
 }

@@ -4,6 +4,9 @@
 
 mod support;
 
+#[path = "support/readings.rs"]
+mod readings;
+
 #[path = "link/acknowledgement.rs"]
 mod acknowledgement;
 #[path = "link/connection.rs"]

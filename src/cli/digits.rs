@@ -21,7 +21,7 @@ pub(super) fn counted(number: u64, one: &str) -> String {
     format!("{} {one}{plural}", grouped(number))
 }
 
-/// Bytes in the unit that people use, as the page has them: `12.3 MB`.
+/// Bytes in the unit that people use: `12.3 MB`.
 pub(super) fn bytes(number: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if number < 1_000 {

@@ -7,7 +7,7 @@ use super::digits::grouped;
 use super::table::{Cell, table};
 use super::terminal::Paint;
 use super::{ConfigFile, control, print, to_json};
-use crate::core::lateness;
+use crate::core::length::bound_text;
 use crate::core::time::Span;
 use crate::exit::{Exit, Failure};
 use crate::http::lateness::{LatenessReport, SourceLateness};
@@ -48,8 +48,7 @@ fn text(report: &LatenessReport, paint: Paint) -> String {
 }
 
 fn row(one: &SourceLateness) -> [Cell; 8] {
-    let length =
-        |seconds: f64| Cell::plain(lateness::text(Span::from_ns((seconds * 1e9).round() as i64)));
+    let length = |seconds: f64| Cell::plain(bound_text(Span::from_secs_f64(seconds)));
     [
         Cell::plain(&one.name),
         Cell::plain(grouped(one.count)),

@@ -7,17 +7,17 @@ use serde::Serialize;
 use super::{ConfigFile, print, to_json};
 use crate::config::{Config, SourceKind};
 use crate::core::id::Seq;
-use crate::core::lateness::text as length;
+use crate::core::length::bound_text;
 use crate::core::time::{EventTime, Span};
 use crate::core::window::{Accumulator, Aggregate, Kind, Number, Sample, WindowSpec};
 use crate::exit::{Exit, Failure};
 
-/// On disk, everything included; `benches/README.md`: synthetic readings with
-/// two decimals, 100 series, commits of 4,096.
+/// Bytes of a reading on disk, everything included; `benches/README.md`: synthetic
+/// readings with two decimals, 100 series, commits of 4,096.
 const STORED_BYTES: f64 = 9.0;
-/// Reaching the disk; the same source.
+/// Bytes written to disk for a reading; the same source.
 const WRITTEN_BYTES: f64 = 27.4;
-/// Of one window result in the journal, on disk. Assumed.
+/// Assumed bytes on disk of one window result.
 const RESULT_BYTES: f64 = 60.0;
 /// What reaches the disk for each byte that stays there.
 const AMPLIFICATION: f64 = WRITTEN_BYTES / STORED_BYTES;
@@ -28,7 +28,7 @@ const KEYS: u64 = 100;
 /// Beside the aggregates of a pane: its place in the index, coverage, what the
 /// allocator takes. Measured: `cargo bench --bench windows`.
 const PANE_BYTES: u64 = 112;
-/// The same of what sliding windows keep merged, one for each pane, about.
+/// Bytes of merged state that a sliding window keeps per pane, about.
 const BLOCK_BYTES: u64 = 48;
 /// Readings of a pane that are tried to see how much it takes.
 const TRIED_MAX: u64 = 100_000;
@@ -204,21 +204,21 @@ fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let Plan { rate, keys, buffer, .. } = plan;
     let _ = writeln!(out, "load      {rate} readings/s, {keys} series");
-    let lasts = length(Span::from_ns((buffer.lasts_s * 1e9) as i64));
+    let lasts = bound_text(Span::from_secs_f64(buffer.lasts_s));
     let _ = writeln!(
         out,
         "buffer    {} hold {} readings: {lasts} without uplink",
-        bytes(buffer.max_bytes),
+        binary_bytes(buffer.max_bytes),
         buffer.readings
     );
-    let _ = writeln!(out, "flash     {} written a day", bytes(plan.written_per_day_bytes));
-    let _ = writeln!(out, "windows   {} of state", bytes(plan.window_state_bytes));
+    let _ = writeln!(out, "flash     {} written a day", binary_bytes(plan.written_per_day_bytes));
+    let _ = writeln!(out, "windows   {} of state", binary_bytes(plan.window_state_bytes));
     for one in &plan.windows {
         let _ = writeln!(
             out,
             "  {}: {} = {keys} series x {} panes x {} bytes; {} readings a pane, {} results a day",
             one.name,
-            bytes(one.state_bytes),
+            binary_bytes(one.state_bytes),
             one.panes_per_key,
             one.bytes_per_pane,
             one.readings_per_pane,
@@ -231,8 +231,8 @@ fn text(plan: &Plan) -> String {
     out
 }
 
-/// "1.5 MiB".
-fn bytes(bytes: u64) -> String {
+/// "1.5 MiB": in the units of `journal.max_bytes`, which such figures are set against.
+fn binary_bytes(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(factor, _)| bytes >= *factor) {
         Some((factor, unit)) => format!("{:.1} {unit}", bytes as f64 / *factor as f64),

@@ -1,40 +1,15 @@
 //! From the file as written to a [`Config`], or to all problems at once.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::conversions::conversions;
-use super::dedupe::source_dedupe;
 use super::file::{Book, Section};
-use super::time::source_time;
-use super::{
-    Address, Clock, Config, Conversions, Credentials, Format, Gateway, Journal, LogFormat, Pointer,
-    Problems, Simulate, Source, SourceDedupe, SourceKind, SourceMap, TimeUnit,
-};
-use super::{
-    file_source, http, lines, modbus, mqtt_source, output, uplink, value, value_rules, window,
-};
+use super::units::{DAY, GIB, HOUR, KIB, MIB, TEN_YEARS, ms, secs};
+use super::{Clock, Config, Credentials, Gateway, Journal, LogFormat, Problems};
+use super::{http, mqtt_source, output, source, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
-use crate::core::values::ValueRules;
-
-pub(super) const KIB: u64 = 1 << 10;
-pub(super) const MIB: u64 = 1 << 20;
-pub(super) const GIB: u64 = 1 << 30;
-pub(super) const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(24 * 3600);
-/// As people write it: a year has 365.25 days.
-pub(super) const TEN_YEARS: Duration = Duration::from_secs(315_576_000);
-
-pub(super) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-pub(super) const fn secs(s: u64) -> Duration {
-    Duration::from_secs(s)
-}
 
 /// The configuration of a text, and the keys that it leaves to their defaults.
 pub(super) fn check(
@@ -70,7 +45,7 @@ fn whole(root: &Section<'_>) -> Option<Config> {
         uplinks: uplinks.as_deref().unwrap_or_default(),
         outputs: outputs.as_deref().unwrap_or_default(),
     };
-    let sources = sources(root, &around);
+    let sources = source::sources(root, &around);
     let windows = window::windows(root, &names("source"));
     let http = http::http(root.table("http"));
     root.refuse_unknown();
@@ -152,7 +127,11 @@ fn journal(section: Section<'_>) -> Journal {
             None,
             value::or_none(value::duration(secs(60)..=TEN_YEARS)),
         ),
-        segment_bytes: section.read("segment_bytes", 16 * MIB, value::size(64 * KIB..=256 * MIB)),
+        segment_bytes: section.read(
+            "segment_bytes",
+            limits::SEGMENT_BYTES_DEFAULT,
+            value::size(64 * KIB..=256 * MIB),
+        ),
         checkpoint_interval: section.read(
             "checkpoint_interval",
             secs(30),
@@ -173,195 +152,4 @@ fn journal(section: Section<'_>) -> Journal {
     }
     section.refuse_unknown();
     journal
-}
-
-fn sources(root: &Section<'_>, around: &mqtt_source::Around<'_>) -> Option<Vec<Source>> {
-    let mut is_whole = true;
-    let mut sources: Vec<Source> = Vec::new();
-    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
-    for section in root.tables("source") {
-        let line = section.line();
-        let name = section.require("name", "\"press-line\"", value::name);
-        if let Some(first) = name.as_ref().and_then(|name| lines.get(name)) {
-            let what = format!("is the name of the source at line {first} too");
-            section.problem("name", what, "give each source its own name");
-        }
-        lines.extend(name.clone().map(|name| (name, line)));
-        match source(&section, name, around.gateway) {
-            Some(source) => {
-                mqtt_source::agree(&section, &source, &sources, around);
-                if let Some(other) = modbus::contradicted(&sources, &source) {
-                    let what = format!("the source {other} uses this port in another way");
-                    let fix = "write the same baud, parity and stop_bits";
-                    section.problem("serial", what, fix);
-                }
-                sources.push(source);
-            }
-            None => is_whole = false,
-        }
-    }
-    if sources.len() > limits::SOURCES_MAX {
-        let what = format!("{} sources are too many", sources.len());
-        root.problem("source", what, format!("use at most {}", limits::SOURCES_MAX));
-    }
-    is_whole.then_some(sources)
-}
-
-fn source(section: &Section<'_>, name: Option<String>, gateway: &str) -> Option<Source> {
-    #[derive(Clone, Copy)]
-    enum Type {
-        Listen,
-        Stdin,
-        File,
-        Http,
-        Mqtt,
-        Modbus,
-        Simulate,
-    }
-    let types = [
-        ("listen", Type::Listen),
-        ("stdin", Type::Stdin),
-        ("file", Type::File),
-        ("http", Type::Http),
-        ("mqtt", Type::Mqtt),
-        ("modbus", Type::Modbus),
-        ("simulate", Type::Simulate),
-    ];
-    let units = [
-        ("auto", TimeUnit::Auto),
-        ("s", TimeUnit::Seconds),
-        ("ms", TimeUnit::Millis),
-        ("us", TimeUnit::Micros),
-        ("ns", TimeUnit::Nanos),
-    ];
-    // Which keys are known depends on the type: without it nothing can be said.
-    let kind = section.require("type", "\"listen\"", value::one_of(&types))?;
-    let has_lines = !matches!(kind, Type::Modbus | Type::Simulate);
-    let is_modbus = matches!(kind, Type::Modbus);
-    let kind = match kind {
-        Type::Listen => listen(section),
-        Type::Stdin => Some(SourceKind::Stdin),
-        Type::File => file_source::file_source(section).map(SourceKind::File),
-        Type::Http => {
-            let max_body = section.read("max_body", MIB, value::size(KIB..=16 * MIB));
-            Some(SourceKind::Http { max_body: max_body as usize })
-        }
-        Type::Mqtt => mqtt_source::read(section, gateway, name.as_deref()).map(SourceKind::Mqtt),
-        Type::Modbus => modbus::read(section).map(SourceKind::Modbus),
-        Type::Simulate => Some(SourceKind::Simulate(simulate(section))),
-    };
-    let line_max = limits::LINE_BYTES_MAX as u64;
-    let mut source = Source {
-        name: name.clone().unwrap_or_default(),
-        kind: SourceKind::Stdin,
-        format: Format::Json,
-        max_line: limits::LINE_BYTES_MAX,
-        queue_max: 10_000,
-        entity: None,
-        time_unit: TimeUnit::Auto,
-        conversions: Conversions::default(),
-        values: ValueRules::default(),
-        // The arrival of what a file or a broker has kept says nothing.
-        time: source_time(
-            section.table("time"),
-            !matches!(kind, Some(SourceKind::File(_) | SourceKind::Mqtt(_))),
-        ),
-        dedupe: SourceDedupe::default(),
-        map: SourceMap::default(),
-    };
-    // What speaks no lines has nothing to map.
-    if has_lines {
-        source.format = match kind {
-            Some(SourceKind::Mqtt(_)) => {
-                section.out_of_place("format", "is that of each topic", "write it in topics");
-                Format::Json
-            }
-            _ => lines::format(section),
-        };
-        source.max_line = section.read("max_line", line_max, value::size(64..=line_max)) as usize;
-        source.queue_max =
-            section.read("queue_max", 10_000, value::integer(1..=1_000_000)) as usize;
-        source.entity = lines::entity(section, source.format);
-        source.time_unit = section.read("time_unit", TimeUnit::Auto, value::one_of(&units));
-        // Over HTTP each request may say its own format.
-        let is_http = matches!(kind, Some(SourceKind::Http { .. }));
-        let has_quality = is_http || source.format == Format::Json;
-        source.conversions = conversions(section, has_quality);
-        match source.format {
-            _ if is_http => source.map = source_map(section.table("map")),
-            Format::Json => source.map = source_map(section.table("map")),
-            Format::Influx => {
-                section.out_of_place("map", "is for JSON only", "remove it; see entity");
-            }
-        }
-    }
-    if is_modbus {
-        source.entity = lines::entity(section, Format::Json);
-        if source.entity.is_none() {
-            modbus::require_entities(section, kind.as_ref());
-        }
-    }
-    source.values = value_rules::read(section);
-    source.dedupe = source_dedupe(section.table("dedupe"), &source);
-    section.refuse_unknown();
-    name?;
-    Some(Source { kind: kind?, ..source })
-}
-
-fn listen(section: &Section<'_>) -> Option<SourceKind> {
-    let address: Option<Address> = section.require("address", "\"127.0.0.1:7000\"", value::address);
-    let acknowledge = section.read("acknowledge", false, value::boolean);
-    Some(SourceKind::Listen { address: address?, acknowledge })
-}
-
-fn simulate(section: &Section<'_>) -> Simulate {
-    let outage = section.table("outage");
-    let simulate = Simulate {
-        seed: section.read("seed", 1, value::integer(0..=i64::MAX as u64)),
-        rate: section.read("rate", 10.0, value::number(0.001..=1_000_000.0)),
-        count: section.read("count", 0, value::integer(0..=i64::MAX as u64)),
-        entities: section.read("entities", 3, value::integer(1..=10_000)) as usize,
-        disorder: section.read("disorder", Duration::ZERO, value::duration(Duration::ZERO..=HOUR)),
-        repeat: section.read("repeat", 0.0, value::number(0.0..=1.0)),
-        outage_every: outage.read("every", Duration::ZERO, value::duration(Duration::ZERO..=DAY)),
-        outage_for: outage.read("for", Duration::ZERO, value::duration(Duration::ZERO..=DAY)),
-    };
-    if simulate.outage_for > Duration::ZERO && simulate.outage_for >= simulate.outage_every {
-        outage.problem("for", "leaves no time between two outages", "make it less than every");
-    }
-    outage.refuse_unknown();
-    simulate
-}
-
-impl Default for SourceMap {
-    /// The shape of the contract: every part under its own name.
-    fn default() -> Self {
-        let top = |name: &str| Pointer { names: vec![name.to_owned()] };
-        Self {
-            entity: top("entity"),
-            property: top("property"),
-            value: top("value"),
-            values: top("values"),
-            time: top("time"),
-            unit: top("unit"),
-            quality: top("quality"),
-            id: top("id"),
-        }
-    }
-}
-
-fn source_map(section: Section<'_>) -> SourceMap {
-    let default = SourceMap::default();
-    let map = SourceMap {
-        entity: section.read("entity", default.entity, value::pointer),
-        property: section.read("property", default.property, value::pointer),
-        value: section.read("value", default.value, value::pointer),
-        values: section.read("values", default.values, value::pointer),
-        time: section.read("time", default.time, value::pointer),
-        unit: section.read("unit", default.unit, value::pointer),
-        quality: section.read("quality", default.quality, value::pointer),
-        id: section.read("id", default.id, value::pointer),
-    };
-    section.refuse_unknown();
-    map
 }

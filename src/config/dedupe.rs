@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::file::Section;
+use super::units::{DAY, HOUR, secs};
 use super::{Format, Source, value};
 use crate::core::dedupe::{By, Rule};
 use crate::core::time::Span;
-
-const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// `[source.dedupe]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +21,7 @@ pub struct SourceDedupe {
 
 impl Default for SourceDedupe {
     fn default() -> Self {
-        Self { key: None, horizon: Duration::from_secs(3_600), entries_max: 100_000 }
+        Self { key: None, horizon: HOUR, entries_max: 100_000 }
     }
 }
 
@@ -40,9 +39,10 @@ impl SourceDedupe {
 pub(super) const KEYS: [(&str, Option<By>); 3] =
     [("none", None), ("id", Some(By::Id)), ("event_time", Some(By::EventTime))];
 
-/// For a source whose lines are read so.
+/// Reads `[source.dedupe]`. `source` holds the keys read before; its format and map
+/// decide which keys can work.
 pub(super) fn source_dedupe(section: Section<'_>, source: &Source) -> SourceDedupe {
-    let horizon = value::duration(Duration::from_secs(1)..=DAY * 30);
+    let horizon = value::duration(secs(1)..=30 * DAY);
     let default = SourceDedupe::default();
     let entries_max = default.entries_max as u64;
     let dedupe = SourceDedupe {

@@ -7,9 +7,8 @@ use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
 use super::page::Page;
+use super::units::{DAY, ms, secs};
 use super::value;
-
-const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// Files that are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,11 +41,11 @@ const STARTS: [(&str, bool); 2] = [("start", true), ("end", false)];
 
 pub(super) fn file_source(section: &Section<'_>) -> Option<FileSource> {
     let path = section.require("path", "\"/var/log/plc/*.jsonl\"", pattern);
-    let poll = value::duration(Duration::from_millis(10)..=Duration::from_secs(60));
-    let complete = value::duration(Duration::from_secs(1)..=DAY);
+    let poll = value::duration(ms(10)..=secs(60));
+    let complete = value::duration(secs(1)..=DAY);
     let from_start = section.read("from", true, value::one_of(&STARTS));
-    let poll = section.read("poll", Duration::from_secs(1), poll);
-    let complete_after = section.read("complete_after", Duration::from_secs(60), complete);
+    let poll = section.read("poll", secs(1), poll);
+    let complete_after = section.read("complete_after", secs(60), complete);
     Some(FileSource { path: path?, from_start, poll, complete_after })
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
+use super::template::{Piece, pieces};
 use super::value;
 use crate::core::limits::NAME_BYTES_MAX;
 
@@ -54,25 +55,15 @@ impl EntityTemplate {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some(at) = rest.find(['{', '}']) {
-            let inside = rest[at..].strip_prefix('{').and_then(|inside| inside.split_once('}'));
-            let (key, after) = inside.ok_or("has a brace without its partner")?;
-            if at > 0 {
-                parts.push(EntityPart::Text(rest[..at].to_owned()));
-            }
-            parts.push(match key.split_once(':') {
-                Some(("tag", name)) if !name.is_empty() => EntityPart::Tag(name.to_owned()),
-                None if key == "measurement" => EntityPart::Measurement,
-                _ => return Err(format!("{{{key}}} is not known")),
-            });
-            rest = after;
-        }
-        if !rest.is_empty() {
-            parts.push(EntityPart::Text(rest.to_owned()));
-        }
-        Ok(Self(parts))
+        let part = |piece| match piece {
+            Piece::Text(text) => Ok(EntityPart::Text(text.to_owned())),
+            Piece::Key("measurement") => Ok(EntityPart::Measurement),
+            Piece::Key(key) => match key.strip_prefix("tag:") {
+                Some(name) if !name.is_empty() => Ok(EntityPart::Tag(name.to_owned())),
+                _ => Err(format!("{{{key}}} is not known")),
+            },
+        };
+        pieces(text)?.into_iter().map(part).collect::<Result<_, _>>().map(Self)
     }
 
     /// Its parts in their order.

@@ -18,10 +18,13 @@ mod mqtt_source;
 mod output;
 mod page;
 mod print;
+mod source;
+mod template;
 #[cfg(test)]
 mod tests;
 mod time;
 mod topic;
+mod units;
 mod uplink;
 mod url;
 mod value;
@@ -53,6 +56,7 @@ pub use login::Login;
 pub use modbus::Modbus;
 pub use mqtt_source::{MqttSource, Payload, Topic};
 pub use output::{Ordered, Output, OutputKind};
+pub use source::{Pointer, Simulate, Source, SourceKind, SourceMap, TimeUnit};
 pub use time::SourceTime;
 pub use topic::{Filter, NameTemplate};
 pub use uplink::{Order, Protocol, Uplink, UplinkFormat};
@@ -148,64 +152,6 @@ pub struct Journal {
     pub stuck_after: Duration,
 }
 
-/// `[[source]]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Source {
-    /// Its name: letters, digits, `.`, `_`, `-`; unique.
-    pub name: String,
-    /// What it is.
-    pub kind: SourceKind,
-    /// How its lines are written.
-    pub format: Format,
-    /// The longest line that becomes a reading, in bytes.
-    pub max_line: usize,
-    /// Lines of one connection that may wait for their commit; then no more are
-    /// taken from it.
-    pub queue_max: usize,
-    /// JSON: the entity of readings that name none; `None` refuses them. Line
-    /// protocol: an [`EntityTemplate`]; `None` is the measurement with its tags.
-    pub entity: Option<String>,
-    /// The unit of times that are numbers.
-    pub time_unit: TimeUnit,
-    /// What it changes of what it is told.
-    pub conversions: Conversions,
-    /// What becomes of its values.
-    pub values: ValueRules,
-    /// How its readings are stamped.
-    pub time: SourceTime,
-    /// Which of its readings are repeats.
-    pub dedupe: SourceDedupe,
-    /// Where in an object its parts are.
-    pub map: SourceMap,
-}
-
-/// The kinds of sources.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SourceKind {
-    /// A TCP or Unix socket that takes lines.
-    Listen {
-        /// Where.
-        address: Address,
-        /// Whether lines are acknowledged once they are durable.
-        acknowledge: bool,
-    },
-    /// Standard input.
-    Stdin,
-    /// Files that are followed.
-    File(FileSource),
-    /// `POST /api/v1/readings`.
-    Http {
-        /// The longest body that is taken, in bytes.
-        max_body: usize,
-    },
-    /// Topics of a broker.
-    Mqtt(MqttSource),
-    /// Registers that are asked for over Modbus.
-    Modbus(Modbus),
-    /// A simulated PLC.
-    Simulate(Simulate),
-}
-
 /// Where somebody listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -221,101 +167,6 @@ impl fmt::Display for Address {
             Address::Tcp(address) => address.fmt(f),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
         }
-    }
-}
-
-/// What a simulated PLC does.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Simulate {
-    /// The same seed gives the same readings.
-    pub seed: u64,
-    /// Readings a second.
-    pub rate: f64,
-    /// Stops after so many; 0 never stops.
-    pub count: u64,
-    /// How many machines it reports on.
-    pub entities: usize,
-    /// How far back event times jump, at most.
-    pub disorder: Duration,
-    /// Share of readings that are sent twice, 0 to 1.
-    pub repeat: f64,
-    /// Time from the start of one outage to the next; zero for none.
-    pub outage_every: Duration,
-    /// How long an outage lasts.
-    pub outage_for: Duration,
-}
-
-/// The unit of times that are numbers or digit strings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// By magnitude.
-    Auto,
-    /// Seconds.
-    Seconds,
-    /// Milliseconds.
-    Millis,
-    /// Microseconds.
-    Micros,
-    /// Nanoseconds.
-    Nanos,
-}
-
-/// `[source.map]`: JSON pointers into the object of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceMap {
-    /// The thing that is measured.
-    pub entity: Pointer,
-    /// What of it.
-    pub property: Pointer,
-    /// The value that belongs to `property`.
-    pub value: Pointer,
-    /// An object of properties. Empty: the line's whole object, without the
-    /// members that other pointers lead into.
-    pub values: Pointer,
-    /// When it happened.
-    pub time: Pointer,
-    /// The unit.
-    pub unit: Pointer,
-    /// The device's word on the value.
-    pub quality: Pointer,
-    /// The reader's own name for the reading.
-    pub id: Pointer,
-}
-
-/// A JSON pointer (RFC 6901) through objects. The empty one stands for "not
-/// read", and in [`SourceMap::values`] for the whole object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pointer {
-    names: Vec<String>,
-}
-
-impl Pointer {
-    /// From its text; `None` when that is not a pointer.
-    pub fn parse(text: &str) -> Option<Self> {
-        if text.is_empty() {
-            return Some(Self::default());
-        }
-        let mut names = Vec::new();
-        for part in text.strip_prefix('/')?.split('/') {
-            if part.split('~').skip(1).any(|after| !after.starts_with(['0', '1'])) {
-                return None;
-            }
-            names.push(part.replace("~1", "/").replace("~0", "~"));
-        }
-        Some(Self { names })
-    }
-
-    /// The names of the members on the way, outermost first.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-}
-
-impl fmt::Display for Pointer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.names
-            .iter()
-            .try_for_each(|name| write!(f, "/{}", name.replace('~', "~0").replace('/', "~1")))
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::check::{HOUR, ms, secs};
 use super::file::{Section, Wrong};
 use super::page::{Page, word};
+use super::units::{DAY, ms, secs};
 use super::value::{self, quoted};
 use super::{Source, SourceKind};
 use crate::core::limits;
@@ -105,7 +105,7 @@ const NOTATIONS: [(&str, Notation); 2] = [("wire", Notation::Wire), ("40001", No
 pub(super) fn read(section: &Section<'_>) -> Option<Modbus> {
     let line = line(section);
     let unit_id = section.read("unit_id", 1, value::integer(0..=255)) as u8;
-    let poll = section.read("poll", secs(1), value::duration(ms(10)..=24 * HOUR));
+    let poll = section.read("poll", secs(1), value::duration(ms(10)..=DAY));
     let timeout = section.read("timeout", secs(1), value::duration(ms(10)..=secs(60)));
     let block_max = value::integer(1..=u64::from(REGISTERS_MAX));
     let block_max = section.read("block_max", u64::from(REGISTERS_MAX), block_max) as u16;

@@ -6,6 +6,7 @@ use super::file::{Section, Wrong};
 use super::login::{self, Login};
 use super::page::{Page, word};
 use super::topic::{Filter, NameTemplate};
+use super::units::{HOUR, TEN_YEARS, ms, secs};
 use super::uplink::{PROTOCOLS, client_id, whole_seconds};
 use super::value::{self, duration_text, quoted};
 use super::{EntityTemplate, MqttUrl, Output, OutputKind, Protocol, Source, SourceKind, Uplink};
@@ -88,13 +89,13 @@ const TOPICS_MAX: usize = 256;
 /// All filters of one source: they are remembered beside the journal, together with
 /// those that they took the place of.
 const FILTER_BYTES_MAX: usize = limits::POSITION_BYTES_MAX * 7 / 16;
-const SESSION_EXPIRY: Duration = Duration::from_secs(7 * 24 * 3_600);
-const SESSION_EXPIRY_MAX: Duration = super::check::TEN_YEARS;
-const RECONNECT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+const SESSION_EXPIRY: Duration = secs(7 * 24 * 3_600);
+const SESSION_EXPIRY_MAX: Duration = TEN_YEARS;
+const RECONNECT: (Duration, Duration) = (secs(1), secs(30));
 
 /// The keys of a section; `None` only after a problem was noted.
 pub(super) fn read(section: &Section<'_>, gateway: &str, name: Option<&str>) -> Option<MqttSource> {
-    let wait = || value::duration(Duration::from_millis(10)..=super::check::HOUR);
+    let wait = || value::duration(ms(10)..=HOUR);
     let url = section.require("url", "\"mqtt://127.0.0.1:1883\"", super::url::mqtt_url);
     let own_id = format!("tidegate-{gateway}-{}", name.unwrap_or_default());
     let protocol = section.read("protocol", Protocol::V5, value::one_of(&PROTOCOLS));
@@ -104,7 +105,7 @@ pub(super) fn read(section: &Section<'_>, gateway: &str, name: Option<&str>) -> 
         protocol,
         client_id: section.read("client_id", own_id, client_id),
         login,
-        keep_alive: section.read("keep_alive", Duration::from_secs(30), whole_seconds),
+        keep_alive: section.read("keep_alive", secs(30), whole_seconds),
         session_expiry: session_expiry(section, protocol),
         topics: topics(section)?,
         reconnect_min: section.read("reconnect_min", RECONNECT.0, wait()),
@@ -122,7 +123,7 @@ fn session_expiry(section: &Section<'_>, protocol: Protocol) -> Option<Duration>
         section.out_of_place("session_expiry", what, "remove it, or write protocol = \"5\"");
         return Some(SESSION_EXPIRY);
     }
-    let length = value::duration(Duration::from_secs(60)..=SESSION_EXPIRY_MAX);
+    let length = value::duration(secs(60)..=SESSION_EXPIRY_MAX);
     section.read("session_expiry", Some(SESSION_EXPIRY), value::or_none(length))
 }
 

@@ -10,14 +10,13 @@ use toml::de::DeValue;
 use super::file::{Section, Wrong};
 use super::login::{self, Login};
 use super::page::Page;
+use super::units::{YEAR, ms, secs};
 use super::value::{self, duration_text};
 use super::{Address, MqttUrl, Source};
 use crate::core::id::SourceId;
 use crate::core::limits;
 use crate::core::order::OrderSpec;
 use crate::core::time::Span;
-
-const YEAR: Duration = Duration::from_secs(366 * 24 * 3_600);
 
 /// `[[output]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,11 +131,7 @@ fn ordered(section: &Section<'_>, sources: &[&str]) -> Option<Ordered> {
     Some(Ordered {
         sources: section.read("sources", Vec::new(), names),
         bound: section.read("bound", None, bound),
-        idle_after: section.read(
-            "idle_after",
-            Duration::from_secs(60),
-            value::duration(Duration::from_millis(100)..=YEAR),
-        ),
+        idle_after: section.read("idle_after", secs(60), value::duration(ms(100)..=YEAR)),
     })
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::core::agent::{OnAmbiguousTime, OnBadTime, OnNonexistentTime, SourceSettings};
+use crate::core::length::bound_text;
 use crate::core::time::EventTime;
 use crate::core::window::Kind;
 
@@ -464,6 +465,16 @@ fn times_of_sources_are_printed_as_they_are_read() {
         "address = '127.0.0.1:1'\n[source.time]\nlatency_typical = '5s'",
         "t.toml:11: source.time.latency_typical: is more than latency_max; lower it",
     );
+}
+
+#[test]
+fn a_bound_can_be_written_as_it_is_shown() {
+    for ms in [0, 250, 17_200, 45_000, 60_000, 90_000, 7_200_000, 7_500_000, 360_000_000] {
+        let shown = bound_text(Span::from_millis(ms));
+        let source = "[[source]]\nname = 'p'\ntype = 'stdin'\n[source.time]";
+        let config = parse(&format!("{HEAD}{source}\nbound = '{shown}'\n"));
+        assert_eq!(Span::from_std(config.sources[0].time.bound), Span::from_millis(ms), "{shown}");
+    }
 }
 
 #[test]

@@ -5,13 +5,12 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
+use super::units::{HOUR, YEAR, secs};
 use super::value;
 use crate::core::agent::{OnAmbiguousTime, OnBadTime, OnNonexistentTime, SourceSettings};
 use crate::core::time::{EventTime, Span};
 use crate::core::zone::{self, Zone};
 
-const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// 2015-01-01T00:00:00Z: older stamps come from clocks that were never set.
 const EARLIEST: EventTime = EventTime::from_unix_ns(1_420_070_400_000_000_000);
 
@@ -83,7 +82,7 @@ pub(super) const NONEXISTENT: [(&str, OnNonexistentTime); 2] =
 pub(super) fn source_time(section: Section<'_>, is_live: bool) -> SourceTime {
     let trust = value::one_of(&[("device", true), ("gateway", false)]);
     let latency = || value::duration(Duration::ZERO..=HOUR);
-    let length = || value::duration(Duration::ZERO..=DAY * 366);
+    let length = || value::duration(Duration::ZERO..=YEAR);
     let time = SourceTime {
         trusts_device: section.read("trust", true, trust),
         zone: section.read("zone", None, optional_zone),
@@ -94,13 +93,13 @@ pub(super) fn source_time(section: Section<'_>, is_live: bool) -> SourceTime {
             value::one_of(&NONEXISTENT),
         ),
         live: section.read("live", is_live, value::boolean),
-        latency_max: section.read("latency_max", Duration::from_secs(2), latency()),
+        latency_max: section.read("latency_max", secs(2), latency()),
         latency_typical: section.read("latency_typical", Duration::ZERO, latency()),
-        future_limit: section.read("future_limit", Duration::from_secs(300), length()),
+        future_limit: section.read("future_limit", secs(300), length()),
         earliest: section.read("earliest", EARLIEST, value::instant),
         manufactured: section.read("manufactured", None, optional_day),
         on_bad_time: section.read("on_bad_time", OnBadTime::Flag, value::one_of(&POLICIES)),
-        bound: section.read("bound", Duration::from_secs(20), length()),
+        bound: section.read("bound", secs(20), length()),
     };
     if time.latency_typical > time.latency_max {
         section.problem("latency_typical", "is more than latency_max", "lower it");

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::template::{Piece, pieces};
+
 /// A topic filter: `plant/+/+`, `readers/#`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter(String);
@@ -101,25 +103,19 @@ impl NameTemplate {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str, wildcards: usize) -> Result<Self, String> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some(at) = rest.find(['{', '}']) {
-            let inside = rest[at..].strip_prefix('{').and_then(|inside| inside.split_once('}'));
-            let (key, after) = inside.ok_or("has a brace without its partner")?;
-            if at > 0 {
-                parts.push(NamePart::Text(rest[..at].to_owned()));
-            }
-            let number = key.parse().ok().filter(|number| (1..=wildcards).contains(number));
-            let number = number.ok_or_else(|| match wildcards {
-                0 => format!("{{{key}}} is not known: the filter has no wildcard"),
-                _ => format!("{{{key}}} is not known: the filter has {wildcards} wildcards"),
-            })?;
-            parts.push(NamePart::Wildcard(number - 1));
-            rest = after;
-        }
-        if !rest.is_empty() {
-            parts.push(NamePart::Text(rest.to_owned()));
-        }
+        let part = |piece| match piece {
+            Piece::Text(text) => Ok(NamePart::Text(text.to_owned())),
+            Piece::Key(key) => match key.parse().ok() {
+                Some(number) if (1..=wildcards).contains(&number) => {
+                    Ok(NamePart::Wildcard(number - 1))
+                }
+                _ if wildcards == 0 => {
+                    Err(format!("{{{key}}} is not known: the filter has no wildcard"))
+                }
+                _ => Err(format!("{{{key}}} is not known: the filter has {wildcards} wildcards")),
+            },
+        };
+        let parts = pieces(text)?.into_iter().map(part).collect::<Result<_, _>>()?;
         Ok(Self { text: text.to_owned(), parts })
     }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::check::{HOUR, KIB, MIB, ms, secs};
 use super::file::{Section, Wrong};
 use super::login::Login;
 use super::page::{Page, word};
+use super::units::{HOUR, KIB, MIB, ms, secs};
 use super::url::{self, MqttUrl};
 use super::{login, value};
 use crate::core::forward::{Batching, ForwardSettings, ShareSettings};
@@ -176,7 +176,8 @@ fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Upl
     };
     let login = login::read(section, broker.as_ref());
     let format = section.read("format", UplinkFormat::Json, value::one_of(&FORMATS));
-    let max_payload = section.read("max_payload", 128 * KIB, value::size(KIB..=16 * MIB));
+    let max_payload =
+        section.read("max_payload", limits::MAX_PAYLOAD_DEFAULT, value::size(KIB..=16 * MIB));
     let batch_readings = value::integer(1..=limits::BATCH_READINGS_MAX as u64);
     let uplink = Uplink {
         name,

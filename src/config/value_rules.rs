@@ -1,12 +1,11 @@
 //! `accumulate` and `deadband` of a source.
 
-use std::time::Duration;
-
 use toml::de::DeValue;
 
 use super::conversions::{name, names};
 use super::file::{Section, Wrong};
 use super::page::Page;
+use super::units::{YEAR, ms};
 use super::value::{self, duration_text, quoted};
 use super::{Source, SourceKind};
 use crate::core::time::Span;
@@ -14,7 +13,6 @@ use crate::core::values::ValueRules;
 use crate::core::values::deadband::{Band, Rule};
 use crate::core::window::glob;
 
-const DAY: Duration = Duration::from_secs(24 * 3_600);
 const FORM: &str = "write a number, or { percent = 1, max_silence = \"5m\" }";
 
 pub(super) fn read(section: &Section<'_>) -> ValueRules {
@@ -85,7 +83,7 @@ fn band(value: &DeValue<'_>) -> Result<(Band, Option<Span>), Wrong> {
                 bands.push(Band::Percent(percent));
             }
             "max_silence" => {
-                let range = Duration::from_millis(1)..=366 * DAY;
+                let range = ms(1)..=YEAR;
                 let most = value::duration(range)(value).map_err(in_key)?;
                 max_silence = Some(Span::from_std(most));
             }

@@ -8,6 +8,7 @@ use toml::de::DeValue;
 use super::file::{Section, Wrong};
 use super::page::Page;
 use super::time::parse_zone;
+use super::units::{YEAR, ms};
 use super::value::{self, duration_text, quoted};
 use crate::core::id::SourceId;
 use crate::core::limits;
@@ -15,8 +16,6 @@ use crate::core::time::Span;
 use crate::core::window::{Aggregate, Kind, LatePolicy, WindowSpec};
 use crate::core::zone::Zone;
 
-const YEAR: Duration = Duration::from_secs(366 * 24 * 3_600);
-const MS: Duration = Duration::from_millis(1);
 /// Windows that one reading of a sliding window may fall into.
 const OVERLAP_MAX: u128 = 10_000;
 
@@ -62,7 +61,7 @@ fn window(section: &Section<'_>, name: Option<String>, sources: &[&str]) -> Opti
         property: section.read("property", "*".to_owned(), glob),
         kind: Kind::Session { gap: Span::ZERO },
         bound: section.read("bound", Span::from_secs(20), whole_ms(Duration::ZERO)),
-        idle_after: section.read("idle_after", Span::from_secs(60), whole_ms(MS * 100)),
+        idle_after: section.read("idle_after", Span::from_secs(60), whole_ms(ms(100))),
         allowed_lateness: section.read(
             "allowed_lateness",
             Span::from_secs(60),
@@ -104,7 +103,7 @@ fn kind(section: &Section<'_>) -> Option<Kind> {
             section.out_of_place(key, what, fix);
         }
     }
-    let length = |key, example| section.require(key, example, |value| span(value, MS));
+    let length = |key, example| section.require(key, example, |value| span(value, ms(1)));
     let offset = |step: Option<Span>, key: &str| {
         let offset = section.read("offset", Span::ZERO, signed_span);
         if step.is_some_and(|step| offset.ns().abs() >= step.ns()) {
@@ -177,7 +176,7 @@ fn signed_span(value: &DeValue<'_>) -> Result<Span, Wrong> {
 fn optional_span(value: &DeValue<'_>) -> Result<Option<Span>, Wrong> {
     match value {
         DeValue::String(text) if text == "none" => Ok(None),
-        other => span(other, MS).map(Some),
+        other => span(other, ms(1)).map(Some),
     }
 }
 

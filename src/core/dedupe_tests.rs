@@ -2,9 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::core::clock::{ClockSource, ClockState};
-use crate::core::id::{Epoch, Seq};
-use crate::core::reading::{Flags, Origin, Quality, Value};
-use crate::core::time::TimebaseId;
+use crate::core::reading::{Flags, Origin};
+use crate::readings;
 
 const HOUR_S: u64 = 3_600;
 const BY_ID: Rule = Rule { by: By::Id, horizon: Span::from_secs(3_600), entries_max: 1_000 };
@@ -47,34 +46,20 @@ impl At {
             None => (ClockState::Unsynchronized, 7),
         };
         Stamp {
-            event_time: EventTime::from_unix_ns(5),
             ingest_time: IngestTime::from_unix_ns(wall_s * 1_000_000_000),
             uptime: Uptime::from_ns(self.up_s * 1_000_000_000),
             boot: BootId([self.boot; 16]),
             origin: Origin::Gateway,
             clock: ClockSource::Unknown,
             state,
-            max_error: None,
-            timebase: TimebaseId(1),
-            first_event_time: None,
-            utc_offset_s: None,
-            flags: Flags::NONE,
+            ..readings::stamp(5)
         }
     }
 }
 
 fn record(id: &str, stamp: Stamp) -> Record {
-    Record {
-        source: press(),
-        epoch: Epoch::default(),
-        seq: Seq(1),
-        series: Arc::new(series("pump", "kpa")),
-        value: Value::I64(1),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: Some(id.into()),
-        stamp,
-    }
+    let series = Arc::new(series("pump", "kpa"));
+    Record { series, id: Some(id.into()), stamp, ..readings::record("press", 1) }
 }
 
 fn learn(dedupe: &mut Dedupe, id: &str, when: At) -> Learned {

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::id::SourceId;
+use super::length::bound_text;
 use super::reading::{Flags, Origin, Stamp};
 use super::stamp::is_plausible;
 use super::time::Span;
@@ -86,7 +87,7 @@ impl Lateness {
 
     /// Its numbers; `None` without a reading.
     pub fn quantiles(&self) -> Option<Quantiles> {
-        let at = |parts| self.seconds.quantile(parts).map(span);
+        let at = |parts| self.seconds.quantile(parts).map(Span::from_secs_f64);
         Some(Quantiles {
             count: self.count(),
             p50: at(5_000)?,
@@ -94,7 +95,7 @@ impl Lateness {
             p99: at(9_900)?,
             p999: at(9_990)?,
             p9999: at(9_999)?,
-            max: span(self.seconds.max()?),
+            max: Span::from_secs_f64(self.seconds.max()?),
         })
     }
 }
@@ -108,10 +109,10 @@ impl Quantiles {
         let mut words = format!(
             "bound = {:?} for fast answers (99 of 100 readings came within {}); \
              bound = {:?} for corrections ({share} came within {})",
-            text(fast),
-            text(self.p99),
-            text(correction),
-            text(self.p9999),
+            bound_text(fast),
+            bound_text(self.p99),
+            bound_text(correction),
+            bound_text(self.p9999),
         );
         let doubt = match self.count {
             0..ENOUGH_FOR_FAST => Some("both are guesses"),
@@ -179,11 +180,6 @@ impl LatenessBook {
     }
 }
 
-fn span(seconds: f64) -> Span {
-    // Saturates.
-    Span::from_ns((seconds * 1e9).round() as i64)
-}
-
 /// To a bound that people write, at least 100 ms, the error of the sketch taken
 /// into account; above 30 days to whole days.
 fn round_up(lateness: Span) -> Span {
@@ -220,24 +216,6 @@ fn round_up(lateness: Span) -> Span {
     let step = LADDER.into_iter().find(|step| needed <= *step);
     const DAY: i64 = 86_400 * S;
     Span::from_ns(step.unwrap_or_else(|| (needed / DAY + 1).saturating_mul(DAY)))
-}
-
-/// As people write it: "500ms", "17.2s", "1m 30s", "2h 5m", "3d 4h".
-pub fn text(span: Span) -> String {
-    let sign = if span.ns() < 0 { "-" } else { "" };
-    let ms = span.ns().unsigned_abs().div_ceil(1_000_000);
-    let pair = |great: u64, unit: &str, small: u64, small_unit: &str| match small {
-        0 => format!("{sign}{great}{unit}"),
-        _ => format!("{sign}{great}{unit} {small}{small_unit}"),
-    };
-    match ms {
-        0..1_000 => format!("{sign}{ms}ms"),
-        1_000..60_000 if ms.is_multiple_of(1_000) => format!("{sign}{}s", ms / 1_000),
-        1_000..60_000 => format!("{sign}{:.1}s", ms as f64 / 1e3),
-        60_000..3_600_000 => pair(ms / 60_000, "m", ms / 1_000 % 60, "s"),
-        3_600_000..86_400_000 => pair(ms / 3_600_000, "h", ms / 60_000 % 60, "m"),
-        _ => pair(ms / 86_400_000, "d", ms / 3_600_000 % 24, "h"),
-    }
 }
 
 #[cfg(test)]

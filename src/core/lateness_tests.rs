@@ -1,25 +1,15 @@
 use super::*;
-use crate::core::clock::{ClockSource, ClockState};
-use crate::core::id::BootId;
+use crate::core::clock::ClockState;
 use crate::core::reading::Flags;
-use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
+use crate::core::time::EventTime;
+use crate::readings;
 
+const INGEST_NS: i64 = 1_796_000_523_000_000_000;
+
+/// Of a reading that comes so many ms after its event.
 fn stamp(lag_ms: i64) -> Stamp {
-    let ingest_ns = 1_796_000_523_000_000_000;
-    Stamp {
-        event_time: EventTime::from_unix_ns(ingest_ns - lag_ms * 1_000_000),
-        ingest_time: IngestTime::from_unix_ns(ingest_ns),
-        uptime: Uptime::from_ns(1),
-        boot: BootId([1; 16]),
-        origin: Origin::Device,
-        clock: ClockSource::Ntp,
-        state: ClockState::Synchronized,
-        max_error: None,
-        timebase: TimebaseId(1),
-        first_event_time: None,
-        utc_offset_s: None,
-        flags: Flags::NONE,
-    }
+    let event_time = EventTime::from_unix_ns(INGEST_NS - lag_ms * 1_000_000);
+    Stamp { event_time, ..readings::stamp(INGEST_NS) }
 }
 
 fn lateness(lags_ms: impl IntoIterator<Item = i64>) -> Lateness {

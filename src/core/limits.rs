@@ -39,7 +39,7 @@ pub const SOURCE_QUEUE_MAX: usize = 8;
 pub const TURN_INPUTS_MAX: usize = 64;
 
 /// Batches of sources among them. Whether there is room is asked before a turn, not
-/// between its batches: so much may come on top of what waits already.
+/// between its batches: this much may come on top of what waits already.
 pub const TURN_BATCHES_MAX: usize = 8;
 
 /// Entries that wait for the next commit before sources must wait. As many are on
@@ -70,6 +70,9 @@ pub const BATCH_READINGS_MAX: usize = 2_000;
 /// Uplinks of one configuration.
 pub const UPLINKS_MAX: usize = 8;
 
+/// Longest payload that is sent, in bytes, where the configuration does not say.
+pub const MAX_PAYLOAD_DEFAULT: u64 = 128 * 1024;
+
 /// Publishes without PUBACK, upper end of the configuration.
 pub const INFLIGHT_MAX: usize = 10_000;
 
@@ -91,7 +94,10 @@ pub const INVALID_TRIES_MAX: u32 = 2;
 /// the limit is reached must still find room.
 pub const RESERVE_BYTES_MIN: u64 = 8 * 1024 * 1024;
 
-/// Segments on disk; at 16 MiB each, 64 GiB of journal.
+/// Bytes of one segment, where the configuration does not say.
+pub const SEGMENT_BYTES_DEFAULT: u64 = 16 * 1024 * 1024;
+
+/// Segments on disk; of the default size, 64 GiB of journal.
 pub const SEGMENTS_MAX: usize = 4_096;
 
 /// Sources of one configuration.
@@ -107,11 +113,11 @@ pub const OUTPUTS_MAX: usize = 16;
 /// out early.
 pub const HELD_READINGS_MAX: usize = 100_000;
 
-/// Estimated bytes of them.
+/// Estimated bytes that one output holds to bring readings into order.
 pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// So many entries of the journal a reading may be held for: what is held must be
-/// read again after a restart, and keeps its segment on disk.
+/// A reading is held for at most this many entries of the journal, because what is
+/// held must be read again after a restart and keeps its segment on disk.
 pub const HELD_ENTRIES_SPAN_MAX: u64 = 500_000;
 
 /// Connections of one `listen` source.
@@ -140,6 +146,14 @@ pub const HTTP_CONNECTIONS_MAX: usize = 96;
 
 /// Inputs between the store thread, the link task and the driver.
 pub const EVENT_QUEUE_MAX: usize = 1024;
+
+/// 2026-01-01T00:00:00Z, a fixed date before this release: a wall clock that shows
+/// less is wrong. In nanoseconds since 1970.
+pub const CLOCK_FLOOR_NS: i64 = 1_767_225_600_000_000_000;
+
+/// 2026-11-30T00:00:00Z, a fixed date before this release: a clock that shows less is
+/// wrong, and certificates are judged as if it showed this. In seconds since 1970.
+pub const CERTIFICATE_FLOOR_S: u64 = 1_795_996_800;
 
 // A reading as long as the longest line, split over continuation chunks, still
 // fits one batch: it is applied whole or not at all.

@@ -1,8 +1,7 @@
 use super::*;
-use crate::core::clock::{ClockSource, ClockState};
-use crate::core::id::BootId;
-use crate::core::reading::{Flags, Quality, Series, Value};
-use crate::core::time::{EventTime, IngestTime, MonoTime};
+use crate::core::reading::Value;
+use crate::core::time::{IngestTime, MonoTime};
+use crate::readings;
 
 const NOON_NS: i64 = 1_772_366_400_000_000_000;
 const MS: i64 = 1_000_000;
@@ -17,30 +16,11 @@ fn spec(sources: &[(&str, i64)]) -> Arc<OrderSpec> {
 /// A device's reading so many ns after noon.
 fn reading(source: &str, seq: u64, at_ns: i64) -> Arc<Record> {
     let stamp = Stamp {
-        event_time: EventTime::from_unix_ns(NOON_NS + at_ns),
         ingest_time: IngestTime::from_unix_ns(NOON_NS + 3_600 * S),
         uptime: Uptime::from_ns(3_600 * S as u64),
-        boot: BootId([1; 16]),
-        origin: Origin::Device,
-        clock: ClockSource::Ntp,
-        state: ClockState::Synchronized,
-        max_error: None,
-        timebase: TimebaseId(1),
-        first_event_time: None,
-        utc_offset_s: None,
-        flags: Flags::NONE,
+        ..readings::stamp(NOON_NS + at_ns)
     };
-    Arc::new(Record {
-        source: SourceId::new(source),
-        epoch: Epoch { number: 1, nonce: 7 },
-        seq: Seq(seq),
-        series: Arc::new(Series { entity: "e".into(), property: "p".into(), unit: None }),
-        value: Value::I64(at_ns),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
-        stamp,
-    })
+    Arc::new(Record { value: Value::I64(at_ns), stamp, ..readings::record(source, seq) })
 }
 
 /// An order and what it is given, by offset.

@@ -20,7 +20,7 @@ mod meta;
 
 pub use link::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, LinkTerms, Publish, PublishBody,
-    RetainedFrontier,
+    RetainedFrontier, puback_meaning,
 };
 pub use meta::{ClockLedger, Meta, Position, SeqSet, SourceMeta, UplinkMeta};
 

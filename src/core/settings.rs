@@ -42,6 +42,28 @@ pub struct Settings {
     pub sources: BTreeMap<SourceId, SourceSettings>,
 }
 
+#[cfg(test)]
+impl Settings {
+    /// For tests: one uplink, room for everything, a commit at every turn, readings
+    /// that wait for no clock and no checkpoint but where one is due at once.
+    pub(crate) fn for_tests(sources: BTreeMap<SourceId, SourceSettings>) -> Self {
+        Self {
+            commit_interval: Span::from_millis(1),
+            commit_bytes: 1 << 20,
+            quota_bytes: 1 << 30,
+            reserve_bytes: 0,
+            when_full: WhenFull::DropOldest,
+            max_age: None,
+            uplinks: vec![UplinkSettings::named("main")],
+            clock: ClockSettings { hold_unsynchronized: Span::ZERO, ..ClockSettings::DEFAULT },
+            windows: Vec::new(),
+            orders: Vec::new(),
+            checkpoint_interval: Span::from_secs(100_000),
+            sources,
+        }
+    }
+}
+
 /// One uplink.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UplinkSettings {

@@ -152,6 +152,11 @@ impl Span {
         self.0
     }
 
+    /// From seconds, to the nearest nanosecond; saturates.
+    pub fn from_secs_f64(s: f64) -> Self {
+        Self((s * 1e9).round() as i64)
+    }
+
     /// Seconds, for people and metrics.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9

@@ -1,13 +1,12 @@
-use std::sync::Arc;
-
 use serde_json::json;
 
 use super::*;
 use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::clock::{ClockFacts, ClockReading, ClockSource, ClockState};
-use crate::core::id::{BootId, Epoch, Seq, SourceId};
-use crate::core::reading::{self, Flags, Origin, Quality, Record, Series, Value};
+use crate::core::id::{BootId, SourceId};
+use crate::core::reading::{self, Origin, Record};
 use crate::core::time::{MaxError, TimebaseId, Uptime};
+use crate::readings;
 use crate::wire;
 
 const S: i64 = 1_000_000_000;
@@ -240,30 +239,18 @@ fn a_stamp_has_the_boot_unless_the_clock_is_synchronized() {
 /// The `time` object as the uplink writes it for a reading stamped by `status`.
 fn on_the_wire(status: &ClockStatus) -> String {
     let ClockReading { wall, source, state, max_error, timebase, boot } = status.reading;
-    let record = Record {
-        source: SourceId::new("press"),
-        epoch: Epoch { number: 1, nonce: 0 },
-        seq: Seq(1),
-        series: Arc::new(Series { entity: "e".into(), property: "p".into(), unit: None }),
-        value: Value::Bool(true),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
-        stamp: reading::Stamp {
-            event_time: wall.as_event_time(),
-            ingest_time: wall,
-            uptime: status.uptime,
-            boot,
-            origin: Origin::Gateway,
-            clock: source,
-            state,
-            max_error,
-            timebase,
-            first_event_time: None,
-            utc_offset_s: None,
-            flags: Flags::NONE,
-        },
+    let stamp = reading::Stamp {
+        ingest_time: wall,
+        uptime: status.uptime,
+        boot,
+        origin: Origin::Gateway,
+        clock: source,
+        state,
+        max_error,
+        timebase,
+        ..readings::stamp(wall.unix_ns())
     };
+    let record = Record { stamp, ..readings::record("press", 1) };
     let mut text = Vec::new();
     wire::json::reading("gw", &record, &mut text);
     let text = String::from_utf8(text).unwrap();

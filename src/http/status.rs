@@ -20,7 +20,7 @@ pub use super::orders::Ordered;
 pub use super::windows::Window;
 use crate::core::agent::{LinkState, SourceStatus, Status};
 use crate::core::id::{SourceId, is_window};
-use crate::core::seam::{FullCause, Now};
+use crate::core::seam::{FullCause, Now, puback_meaning};
 use crate::core::status::UplinkStatus;
 use crate::core::time::{IngestTime, MonoTime, Span};
 
@@ -308,21 +308,7 @@ fn held(id: &SourceId, code: u8) -> Held {
     Held {
         source: id.to_string(),
         code: format!("{code:#04x}"),
-        meaning: code_meaning(code).to_owned(),
-    }
-}
-
-/// MQTT 5 reason codes of a PUBACK (3.4.2.1).
-pub const fn code_meaning(code: u8) -> &'static str {
-    match code {
-        0x80 => "unspecified error",
-        0x83 => "implementation specific error",
-        0x87 => "not authorized",
-        0x90 => "topic name invalid",
-        0x91 => "packet identifier in use",
-        0x97 => "quota exceeded",
-        0x99 => "payload format invalid",
-        _ => "refused",
+        meaning: puback_meaning(code).to_owned(),
     }
 }
 
@@ -387,7 +373,7 @@ fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
         .iter()
         .flat_map(|one| one.held.iter().map(|(id, code)| (&one.name, id, code)))
     {
-        let meaning = code_meaning(*code);
+        let meaning = puback_meaning(*code);
         let what = format!("the broker of uplink {name} refuses {id}: {meaning} ({code:#04x})");
         say("source_held", what);
     }

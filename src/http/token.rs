@@ -13,13 +13,10 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
 use super::page;
+use crate::core::secret_mode::{SYSTEMD_CREDENTIALS, is_private};
 
 /// Shorter ones can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
-
-/// systemd grants a service its credentials by an access list, whose mask shows as
-/// the read bit of the group.
-const SYSTEMD_CREDENTIALS: &str = "/run/credentials";
 
 /// A secret; it shows itself to nobody. It is what its file says: that may change while
 /// the agent runs.
@@ -93,8 +90,7 @@ fn read_bytes(path: &Path) -> Result<Arc<[u8]>, String> {
     let wrong = |what: String| format!("{}: {what}", path.display());
     let cannot = |error: io::Error| wrong(format!("cannot be read: {error}"));
     let mode = std::fs::metadata(path).map_err(cannot)?.permissions().mode() & 0o777;
-    let refused = if path.starts_with(SYSTEMD_CREDENTIALS) { 0o037 } else { 0o077 };
-    if mode & refused != 0 {
+    if !is_private(mode, path.starts_with(SYSTEMD_CREDENTIALS)) {
         let what = format!("others than its owner have access (mode {mode:04o})");
         return Err(wrong(format!("{what}; chmod 600 it and renew the token")));
     }

@@ -1,6 +1,8 @@
 //! The clock in words: one wording for the commands, the API and the page.
 
 use super::clock::{Clock, Event};
+use crate::core::length::length_text;
+use crate::core::time::Span;
 
 /// The state and its bound: "synchronized by NTP, within 12 ms".
 pub(crate) fn state(clock: &Clock) -> String {
@@ -79,17 +81,7 @@ fn tenths(tenths: u64, unit: &str) -> String {
     }
 }
 
-/// A length of time by its two greatest units: "2h 0m", "1m 30s", "45s",
-/// "250ms".
+/// A length of time as the status has it, in seconds: "2h 0m".
 pub(crate) fn length(seconds: f64) -> String {
-    let ms = (seconds * 1e3).round() as u64;
-    let s = ms / 1_000;
-    match s {
-        0 => format!("{ms}ms"),
-        1..60 if ms.is_multiple_of(1_000) => format!("{s}s"),
-        1..60 => format!("{:.1}s", ms as f64 / 1e3),
-        60..3_600 => format!("{}m {}s", s / 60, s % 60),
-        3_600..86_400 => format!("{}h {}m", s / 3_600, s / 60 % 60),
-        _ => format!("{}d {}h", s / 86_400, s / 3_600 % 24),
-    }
+    length_text(Span::from_secs_f64(seconds))
 }

@@ -278,18 +278,18 @@ impl<'a> Session<'a> {
     async fn take(&mut self, step: Step) -> Result<(), Failure> {
         match step {
             Step::Connected(terms) => self.connected(terms).await,
-            Step::Sent(pkid) => {
+            Step::Sent(packet_id) => {
                 self.collided = None;
                 if let Some(id) = self.queued.pop_front() {
-                    self.in_flight.insert(pkid, id);
+                    self.in_flight.insert(packet_id, id);
                 }
                 Ok(())
             }
-            Step::Collided(pkid) => {
-                self.collided = Some(pkid);
+            Step::Collided(packet_id) => {
+                self.collided = Some(packet_id);
                 Ok(())
             }
-            Step::Puback { pkid, code } => self.puback(pkid, code).await,
+            Step::Puback { packet_id, code } => self.puback(packet_id, code).await,
             Step::Subscribed { is_taken: true } => {
                 // Its answer comes after all that is retained. Too late or not: our
                 // own words need not come back to us.
@@ -346,13 +346,13 @@ impl<'a> Session<'a> {
         self.is_up().await
     }
 
-    async fn puback(&mut self, pkid: u16, code: u8) -> Result<(), Failure> {
-        let Some(id) = self.in_flight.remove(&pkid) else {
+    async fn puback(&mut self, packet_id: u16, code: u8) -> Result<(), Failure> {
+        let Some(id) = self.in_flight.remove(&packet_id) else {
             self.unknown_pubacks += 1;
             return Ok(());
         };
         self.tell(LinkEvent::Puback { id, code }).await?;
-        if self.collided == Some(pkid) && code >= 0x80 {
+        if self.collided == Some(packet_id) && code >= 0x80 {
             // rumqttc frees what waits for this identifier on success only, and
             // would wait for ever.
             return Err(Failure::network("a refused packet id came round; starting afresh"));

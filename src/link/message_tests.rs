@@ -7,11 +7,12 @@ use super::*;
 use crate::core::clock::event::CLOCK_SOURCE;
 use crate::core::clock::{ClockEvent, ClockEventKind, ClockSource, ClockState, Correction};
 use crate::core::id::BootId;
-use crate::core::reading::{Flags, Origin, Quality, Series, Stamp, Value};
+use crate::core::limits::MAX_PAYLOAD_DEFAULT;
+use crate::core::reading::{Series, Stamp, Value};
 use crate::core::time::{EventTime, IngestTime, MaxError, Span, TimebaseId, Uptime};
 use crate::core::window::{Coverage, LateReason, ResultStatus, WindowResult};
-use crate::link::{MAX_PAYLOAD_BYTES, Protocol};
-use crate::mqtt::Broker;
+use crate::mqtt::{Broker, Protocol};
+use crate::readings;
 
 fn settings(batch_format: BatchFormat) -> Settings {
     Settings {
@@ -20,7 +21,7 @@ fn settings(batch_format: BatchFormat) -> Settings {
         protocol: Protocol::V5,
         keep_alive: Duration::from_secs(30),
         inflight_max: 1,
-        max_payload: MAX_PAYLOAD_BYTES,
+        max_payload: MAX_PAYLOAD_DEFAULT,
         topic: topic::Template::parse("t").unwrap(),
         backfill_topic: None,
         batch_format,
@@ -101,31 +102,9 @@ fn results_are_keyed_like_readings_of_their_window() {
 }
 
 fn record(seq: u64) -> Record {
-    let stamp = Stamp {
-        event_time: EventTime::from_unix_ns(0),
-        ingest_time: IngestTime::from_unix_ns(0),
-        uptime: Uptime::from_ns(0),
-        boot: BootId([0; 16]),
-        origin: Origin::Device,
-        clock: ClockSource::Ntp,
-        state: ClockState::Synchronized,
-        max_error: None,
-        timebase: TimebaseId(1),
-        first_event_time: None,
-        utc_offset_s: None,
-        flags: Flags::NONE,
-    };
-    Record {
-        source: SourceId::new("s"),
-        epoch: Epoch { number: 1, nonce: 7 },
-        seq: Seq(seq),
-        series: series(),
-        value: Value::I64(1),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
-        stamp,
-    }
+    // A batch leaves the boot out where the clock is trusted.
+    let stamp = Stamp { boot: BootId::default(), ..readings::stamp(0) };
+    Record { series: series(), value: Value::I64(1), stamp, ..readings::record("s", seq) }
 }
 
 #[test]

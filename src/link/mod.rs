@@ -30,15 +30,12 @@ use tokio::task::JoinHandle;
 
 use crate::core::id::UplinkId;
 use crate::core::seam::{LinkCommand, LinkEvent};
-use crate::mqtt::{Broker, Failure};
+use crate::mqtt::{Broker, Failure, Protocol};
 use crate::wire::topic::Template;
 
 mod adapter;
 mod message;
 mod rumqtt;
-
-/// Default of [`Settings::max_payload`].
-pub const MAX_PAYLOAD_BYTES: u64 = 128 * 1024;
 
 /// Commands beyond the in-flight bound that find room: one frontier of each
 /// source, the status, `Connect` and `Disconnect`, twice over.
@@ -76,15 +73,6 @@ pub enum BatchFormat {
     Json,
     /// Postcard, compressed where it pays.
     Postcard,
-}
-
-/// The MQTT version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// MQTT 3.1.1.
-    V311,
-    /// MQTT 5.
-    V5,
 }
 
 /// The running adapter. It ends when this is dropped or [`LinkHandle::stop`]ped.

@@ -13,9 +13,9 @@ use rumqttc::v5::mqttbytes::v5 as packet5;
 use rumqttc::{Outgoing, QoS, v5};
 
 use super::message::Message;
-use super::{Protocol, ROOM, Settings};
+use super::{ROOM, Settings};
 use crate::core::seam::Lane;
-use crate::mqtt::{self, Failure, Secrets};
+use crate::mqtt::{self, Failure, Protocol, Secrets};
 
 /// rumqttc refuses a shorter keep-alive on MQTT 5, and MQTT a longer one.
 const KEEP_ALIVE_S: (u64, u64) = (5, 65_535);
@@ -33,14 +33,14 @@ const LANE_BYTES_MAX: usize = Lane::Backfill.as_str().len();
 
 /// Where publishes go.
 pub(super) enum Client {
-    V4(rumqttc::AsyncClient),
+    V311(rumqttc::AsyncClient),
     V5(v5::AsyncClient),
 }
 
 /// What must be polled. Never drop a [`Connection::step`] half done: a request
 /// taken and not yet written would be lost.
 pub(super) enum Connection {
-    V4(Box<rumqttc::EventLoop>),
+    V311(Box<rumqttc::EventLoop>),
     V5 { event_loop: Box<v5::EventLoop>, keep_alive: Duration },
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Step {
     /// The oldest request not yet sent waits: its packet identifier is in use.
     Collided(u16),
     Puback {
-        pkid: u16,
+        packet_id: u16,
         code: u8,
     },
     /// The broker took our subscription, or did not.
@@ -85,10 +85,10 @@ pub(super) fn open(settings: &Settings, secrets: Secrets) -> (Client, Connection
     let requests_max = settings.inflight_max + ROOM;
     match settings.protocol {
         Protocol::V311 => {
-            let options = options_v4(settings, secrets);
+            let options = options_v311(settings, secrets);
             let (client, mut event_loop) = rumqttc::AsyncClient::new(options, requests_max);
             event_loop.set_network_options(mqtt::network());
-            (Client::V4(client), Connection::V4(Box::new(event_loop)))
+            (Client::V311(client), Connection::V311(Box::new(event_loop)))
         }
         Protocol::V5 => {
             let options = options_v5(settings, secrets);
@@ -99,8 +99,8 @@ pub(super) fn open(settings: &Settings, secrets: Secrets) -> (Client, Connection
     }
 }
 
-fn options_v4(settings: &Settings, secrets: Secrets) -> rumqttc::MqttOptions {
-    let mut options = settings.broker.options_v4(secrets);
+fn options_v311(settings: &Settings, secrets: Secrets) -> rumqttc::MqttOptions {
+    let mut options = settings.broker.options_v311(secrets);
     options
         .set_clean_session(true)
         .set_keep_alive(keep_alive(settings))
@@ -149,7 +149,7 @@ impl Client {
     pub(super) fn publish(&self, message: Message) -> bool {
         let Message { topic, payload, is_retained, content_type, lane, key } = message;
         match self {
-            Client::V4(client) => {
+            Client::V311(client) => {
                 client.try_publish(topic, QoS::AtLeastOnce, is_retained, payload).is_ok()
             }
             Client::V5(client) => {
@@ -165,7 +165,7 @@ impl Client {
     /// Asks for messages, at most once each. False when there is no room.
     pub(super) fn subscribe(&self, filter: String) -> bool {
         match self {
-            Client::V4(client) => client.try_subscribe(filter, QoS::AtMostOnce).is_ok(),
+            Client::V311(client) => client.try_subscribe(filter, QoS::AtMostOnce).is_ok(),
             Client::V5(client) => client.try_subscribe(filter, QosV5::AtMostOnce).is_ok(),
         }
     }
@@ -173,7 +173,7 @@ impl Client {
     /// Asks for no more of them.
     pub(super) fn unsubscribe(&self, filter: String) -> bool {
         match self {
-            Client::V4(client) => client.try_unsubscribe(filter).is_ok(),
+            Client::V311(client) => client.try_unsubscribe(filter).is_ok(),
             Client::V5(client) => client.try_unsubscribe(filter).is_ok(),
         }
     }
@@ -182,7 +182,7 @@ impl Client {
     /// no room.
     pub(super) fn goodbye(&self) -> bool {
         match self {
-            Client::V4(client) => client.try_disconnect().is_ok(),
+            Client::V311(client) => client.try_disconnect().is_ok(),
             Client::V5(client) => client.try_disconnect().is_ok(),
         }
     }
@@ -193,7 +193,7 @@ impl Client {
         const TYPE_AND_LENGTH: usize = 1 + 4;
         const PACKET_ID: usize = 2;
         let properties = match self {
-            Client::V4(_) => 0,
+            Client::V311(_) => 0,
             Client::V5(_) => {
                 let lane = 1 + 2 + "lane".len() + 2 + LANE_BYTES_MAX;
                 let key = message
@@ -226,13 +226,11 @@ impl Connection {
     /// there is something to tell.
     pub(super) async fn step(&mut self) -> Result<Step, Failure> {
         match self {
-            Connection::V4(event_loop) => Ok(step_v4(event_loop.poll().await?)),
+            Connection::V311(event_loop) => Ok(step_v311(event_loop.poll().await?)),
             Connection::V5 { event_loop, keep_alive } => {
                 let step = step_v5(event_loop.poll().await?);
-                // The broker may turn the keep-alive off; rumqttc would take
-                // that for "ping without pause".
-                if matches!(step, Step::Connected(_)) && event_loop.options.keep_alive().is_zero() {
-                    event_loop.options.set_keep_alive(*keep_alive);
+                if matches!(step, Step::Connected(_)) {
+                    mqtt::keep_pinging(event_loop, *keep_alive);
                 }
                 Ok(step)
             }
@@ -242,7 +240,9 @@ impl Connection {
     /// After an error: what had happened before it and was not told yet.
     pub(super) fn leftovers(&mut self) -> Vec<Step> {
         match self {
-            Connection::V4(event_loop) => event_loop.state.events.drain(..).map(step_v4).collect(),
+            Connection::V311(event_loop) => {
+                event_loop.state.events.drain(..).map(step_v311).collect()
+            }
             Connection::V5 { event_loop, .. } => {
                 event_loop.state.events.drain(..).map(step_v5).collect()
             }
@@ -250,11 +250,11 @@ impl Connection {
     }
 }
 
-fn step_v4(event: rumqttc::Event) -> Step {
+fn step_v311(event: rumqttc::Event) -> Step {
     match event {
         rumqttc::Event::Outgoing(outgoing) => step_out(&outgoing),
         rumqttc::Event::Incoming(rumqttc::Packet::PubAck(puback)) => {
-            Step::Puback { pkid: puback.pkid, code: 0 }
+            Step::Puback { packet_id: puback.pkid, code: 0 }
         }
         rumqttc::Event::Incoming(rumqttc::Packet::ConnAck(connack)) => Step::Connected(Terms {
             session_present: connack.session_present,
@@ -279,7 +279,7 @@ fn step_v5(event: v5::Event) -> Step {
     match event {
         v5::Event::Outgoing(outgoing) => step_out(&outgoing),
         v5::Event::Incoming(packet5::Packet::PubAck(puback)) => {
-            Step::Puback { pkid: puback.pkid, code: puback_code(puback.reason) }
+            Step::Puback { packet_id: puback.pkid, code: puback_code(puback.reason) }
         }
         v5::Event::Incoming(packet5::Packet::ConnAck(connack)) => {
             let properties = connack.properties.as_ref();
@@ -306,8 +306,8 @@ fn step_v5(event: v5::Event) -> Step {
 
 fn step_out(outgoing: &Outgoing) -> Step {
     match outgoing {
-        Outgoing::Publish(pkid) => Step::Sent(*pkid),
-        Outgoing::AwaitAck(pkid) => Step::Collided(*pkid),
+        Outgoing::Publish(packet_id) => Step::Sent(*packet_id),
+        Outgoing::AwaitAck(packet_id) => Step::Collided(*packet_id),
         _ => Step::Other,
     }
 }

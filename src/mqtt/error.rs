@@ -6,7 +6,7 @@ use std::io;
 
 use rumqttc::tokio_rustls::rustls::{self, CertificateError};
 use rumqttc::v5::mqttbytes::v5::{ConnectReturnCode as ConnectCodeV5, DisconnectReasonCode};
-use rumqttc::{ConnectReturnCode as ConnectCodeV4, TlsError, v5};
+use rumqttc::{ConnectReturnCode as ConnectCodeV311, TlsError, v5};
 
 use crate::core::seam::DownCause;
 
@@ -46,8 +46,8 @@ impl From<rumqttc::ConnectionError> for Failure {
             E::Tls(error) => of_tls(&error),
             E::NetworkTimeout => Failure::network("the broker does not answer"),
             E::FlushTimeout => Failure::network("the broker takes no more bytes"),
-            E::ConnectionRefused(code) => of_connect_v4(code),
-            E::MqttState(S::Unsolicited(pkid)) => unsolicited(pkid),
+            E::ConnectionRefused(code) => of_connect_v311(code),
+            E::MqttState(S::Unsolicited(packet_id)) => unsolicited(packet_id),
             E::MqttState(S::AwaitPingResp) => no_pingresp(),
             E::MqttState(S::ConnectionAborted) => closed(),
             E::Websocket(error) => of_websocket(&error),
@@ -71,7 +71,7 @@ impl From<v5::ConnectionError> for Failure {
             E::MqttState(S::ServerDisconnect { reason_code, reason_string }) => {
                 of_disconnect(reason_code, reason_string)
             }
-            E::MqttState(S::Unsolicited(pkid)) => unsolicited(pkid),
+            E::MqttState(S::Unsolicited(packet_id)) => unsolicited(packet_id),
             E::MqttState(S::AwaitPingResp) => no_pingresp(),
             E::MqttState(S::ConnectionAborted) => closed(),
             E::Websocket(error) => of_websocket(&error),
@@ -89,8 +89,10 @@ fn no_pingresp() -> Failure {
     Failure::network("the broker answers no ping")
 }
 
-fn unsolicited(pkid: u16) -> Failure {
-    Failure::network(format!("the broker acknowledged packet id {pkid}, which is not in flight"))
+fn unsolicited(packet_id: u16) -> Failure {
+    Failure::network(format!(
+        "the broker acknowledged packet id {packet_id}, which is not in flight"
+    ))
 }
 
 fn of_io(error: &io::Error) -> Failure {
@@ -151,17 +153,17 @@ fn not_mqtt(error: &(dyn Error + 'static)) -> Failure {
     Failure::network(format!("the web server speaks no MQTT at the path in the url ({error})"))
 }
 
-fn of_connect_v4(code: ConnectCodeV4) -> Failure {
+fn of_connect_v311(code: ConnectCodeV311) -> Failure {
     let number = code as u8;
     let what = match code {
-        ConnectCodeV4::BadUserNamePassword => "user name or password is wrong",
-        ConnectCodeV4::NotAuthorized => "not authorized",
-        ConnectCodeV4::BadClientId => "it does not accept the client id",
-        ConnectCodeV4::RefusedProtocolVersion => "it does not speak MQTT 3.1.1",
-        ConnectCodeV4::ServiceUnavailable => {
+        ConnectCodeV311::BadUserNamePassword => "user name or password is wrong",
+        ConnectCodeV311::NotAuthorized => "not authorized",
+        ConnectCodeV311::BadClientId => "it does not accept the client id",
+        ConnectCodeV311::RefusedProtocolVersion => "it does not speak MQTT 3.1.1",
+        ConnectCodeV311::ServiceUnavailable => {
             return Failure::network("the broker says that it is unavailable (code 3)");
         }
-        ConnectCodeV4::Success => return Failure::network("the broker gave a useless answer"),
+        ConnectCodeV311::Success => return Failure::network("the broker gave a useless answer"),
     };
     Failure::refused(format!("the broker refuses the connection: {what} (code {number})"))
 }

@@ -9,10 +9,7 @@ use super::error::Failure;
 use super::identity::Identity;
 use super::{password, tls};
 use crate::config;
-
-/// 2026-11-30T00:00:00Z: this version cannot run earlier, whatever the clock of
-/// a gateway that woke up in 1970 says. In seconds since 1970.
-pub const NOT_BEFORE_S: u64 = 1_795_996_800;
+use crate::core::limits::CERTIFICATE_FLOOR_S;
 
 /// Who a client is to its broker, and whom it trusts. The files are read at each
 /// attempt.
@@ -31,7 +28,7 @@ pub struct Login {
     /// PEM private key of this client; refused when others may read it.
     pub key_file: Option<PathBuf>,
     /// Certificates are judged with this as the least "now", in seconds since
-    /// 1970: the build date, for a gateway that woke up in 1970.
+    /// 1970, for a gateway that woke up in 1970.
     pub time_floor_s: u64,
 }
 
@@ -51,7 +48,7 @@ impl fmt::Debug for Secrets {
 
 impl Secrets {
     /// Puts them into the options of the next connection of MQTT 3.1.1.
-    pub fn give_v4(self, options: &mut MqttOptions) {
+    pub fn give_v311(self, options: &mut MqttOptions) {
         if let Some((username, password)) = self.login {
             options.set_credentials(username, password);
         }
@@ -69,7 +66,7 @@ impl Secrets {
 
 impl Login {
     /// As the configuration says it; certificates are judged with
-    /// [`NOT_BEFORE_S`] as the least "now".
+    /// [`CERTIFICATE_FLOOR_S`] as the least "now".
     pub fn of(url: &config::MqttUrl, keys: &config::Login) -> Self {
         let config::Login { username, password_file, ca_file, cert_file, key_file } = keys.clone();
         Self {
@@ -79,7 +76,7 @@ impl Login {
             ca_file,
             cert_file,
             key_file,
-            time_floor_s: NOT_BEFORE_S,
+            time_floor_s: CERTIFICATE_FLOOR_S,
         }
     }
 

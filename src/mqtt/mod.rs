@@ -11,6 +11,7 @@ use std::time::Duration;
 use rumqttc::{MqttOptions, NetworkOptions, v5};
 
 use crate::config;
+pub use crate::config::Protocol;
 
 mod error;
 mod identity;
@@ -20,7 +21,7 @@ mod tls;
 
 pub use self::error::Failure;
 pub use self::identity::Identity;
-pub use self::login::{Login, NOT_BEFORE_S, Secrets};
+pub use self::login::{Login, Secrets};
 
 /// For the TCP, TLS and WebSocket handshakes and CONNACK together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -73,9 +74,9 @@ impl Broker {
     }
 
     /// For a client that speaks MQTT 3.1.1. Its event loop wants [`network`] besides.
-    pub fn options_v4(&self, secrets: Secrets) -> MqttOptions {
+    pub fn options_v311(&self, secrets: Secrets) -> MqttOptions {
         let mut options = MqttOptions::new(&self.client_id, self.address(), self.port);
-        secrets.give_v4(&mut options);
+        secrets.give_v311(&mut options);
         options
     }
 
@@ -95,4 +96,12 @@ pub fn network() -> NetworkOptions {
     network.set_tcp_nodelay(true);
     network.set_connection_timeout(CONNECT_TIMEOUT.as_secs());
     network
+}
+
+/// After the CONNACK of a broker of MQTT 5. It may have turned the keep-alive off,
+/// which rumqttc would take for "ping without pause": then `ours` goes on.
+pub fn keep_pinging(event_loop: &mut v5::EventLoop, ours: Duration) {
+    if event_loop.options.keep_alive().is_zero() {
+        event_loop.options.set_keep_alive(ours);
+    }
 }

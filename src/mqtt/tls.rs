@@ -18,10 +18,7 @@ use super::Login;
 use super::error::Failure;
 use super::identity::Identity;
 use crate::core::seam::DownCause;
-
-/// systemd grants a service its credentials by an access list, whose mask
-/// shows as the read bit of the group.
-const SYSTEMD_CREDENTIALS: &str = "/run/credentials";
+use crate::core::secret_mode::{SYSTEMD_CREDENTIALS, is_private};
 
 /// The client side of TLS as the files have it now.
 pub(super) async fn load(
@@ -58,8 +55,8 @@ fn floor(login: &Login) -> std::time::Duration {
     std::time::Duration::from_secs(login.time_floor_s)
 }
 
-/// A gateway that wakes up in 1970 must still reach its broker. The floor lets
-/// no expired certificate pass that was expired when this program was built.
+/// A gateway that wakes up in 1970 must still reach its broker. What had expired
+/// before the floor is refused all the same.
 #[derive(Debug)]
 struct FlooredClock {
     floor: UnixTime,
@@ -90,8 +87,7 @@ pub(super) async fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, F
     let facts =
         tokio::fs::metadata(path).await.map_err(|error| unreadable("key_file", path, &error))?;
     let mode = facts.permissions().mode() & 0o777;
-    let accepted = if path.starts_with(SYSTEMD_CREDENTIALS) { 0o740 } else { 0o700 };
-    if mode & !accepted != 0 {
+    if !is_private(mode, path.starts_with(SYSTEMD_CREDENTIALS)) {
         return Err(failure(format!(
             "key_file {}: others may read this private key (mode {mode:03o}); chmod 600 it",
             path.display()

@@ -147,7 +147,7 @@ impl Between {
 
 pub(super) async fn run(gateway: Arc<str>, broker: Broker, queue: Arc<Queue>, counts: Arc<Counts>) {
     let what = format!("mqtt {}:{}", broker.host, broker.port);
-    let mut options = broker.options_v4(Secrets::default());
+    let mut options = broker.options_v311(Secrets::default());
     options.set_keep_alive(KEEP_ALIVE).set_max_packet_size(PACKET_BYTES_MAX, PACKET_BYTES_MAX);
     let (client, mut events) = AsyncClient::new(options, REQUESTS_MAX);
     events.set_network_options(mqtt::network());
@@ -209,7 +209,7 @@ async fn turn(
             match broker.read(&mut identity).await {
                 Ok(secrets) => {
                     // Files may have changed since the last attempt.
-                    secrets.give_v4(&mut events.mqtt_options);
+                    secrets.give_v311(&mut events.mqtt_options);
                     is_prepared = true;
                 }
                 Err(failure) => {

@@ -9,7 +9,9 @@ use super::*;
 use crate::core::agent::{Settings, SourceSettings, WhenFull};
 use crate::core::clock::{BootFacts, ClockSettings, Vouch};
 use crate::core::id::{PublishId, SourceId, UplinkId};
-use crate::core::limits::{PENDING_BYTES_MAX, PENDING_ENTRIES_MAX, SOURCE_BATCH_MAX};
+use crate::core::limits::{
+    PENDING_BYTES_MAX, PENDING_ENTRIES_MAX, SEGMENT_BYTES_DEFAULT, SOURCE_BATCH_MAX,
+};
 use crate::core::reading::{Entry, Flags, Quality, Reading, Series, Value};
 use crate::core::seam::{Batch, DownCause, LinkTerms, PublishBody};
 use crate::core::settings::UplinkSettings;
@@ -67,7 +69,7 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
     let (store_events, store_inbox) = mpsc::channel(16);
     let options = store::Options {
         data_dir: data_dir.to_owned(),
-        segment_bytes: store::SEGMENT_BYTES,
+        segment_bytes: SEGMENT_BYTES_DEFAULT,
         probe_free: disk::free_bytes,
     };
     let pass_on = Box::new(move |event| {

@@ -1,6 +1,7 @@
 //! The thin shell around the core: the loop that carries out its effects, the
 //! wiring, the telemetry.
 
+mod channels;
 pub mod desk;
 pub mod driver;
 pub mod ingest;

@@ -19,8 +19,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::Report;
+use super::channels;
 use super::desk;
-use super::driver::{Driver, DriverEnd, Inbox, Outbox};
+use super::driver::{Driver, DriverEnd, Outbox};
 use super::ingest::Doors;
 use super::listen::{self, Listening, Routes};
 use super::lock::{Lock, LockError};
@@ -34,7 +35,7 @@ use super::wiring;
 use crate::config::{self, Config};
 use crate::core::agent::Agent;
 use crate::core::id::UplinkId;
-use crate::core::limits::{EVENT_QUEUE_MAX, SOURCE_QUEUE_MAX};
+use crate::core::limits::EVENT_QUEUE_MAX;
 use crate::core::seam::{Input, Recovered, StoreEvent};
 use crate::host::clocks::ClockFailure;
 use crate::host::sampler::{self, Sampler};
@@ -50,8 +51,6 @@ use crate::source::{self, Bound, SourceError};
 use crate::store::worker::Worker;
 use crate::store::{self, OpenError};
 
-/// Samples of the clock that wait for the driver; one would do.
-const CLOCK_QUEUE: usize = 4;
 /// Longest wait at a stop for the sources to hand over what they hold.
 const SOURCES_WITHIN: Duration = Duration::from_secs(2);
 /// Longest wait at a stop for the last commit, its PUBACKs and the last status message.
@@ -278,35 +277,19 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     agent.handle(&now, facts, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
     let positions = agent.positions();
-    let (link_events, link_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
+    let (senders, inbox) = channels::open(store_inbox);
     let links: Vec<LinkHandle> = (0..)
         .map(UplinkId)
         .zip(link_settings)
-        .map(|(id, settings)| link::spawn(id, settings, link_events.clone(), host::draw))
+        .map(|(id, settings)| link::spawn(id, settings, senders.link.clone(), host::draw))
         .collect();
-    let (messages, source_inbox) = mpsc::channel(SOURCE_QUEUE_MAX);
-    let (driver_stop, driver_stop_seen) = watch::channel(false);
-    let (requests, request_inbox) = mpsc::channel(16);
-    let (releases, releases_inbox) = mpsc::channel(16);
-    let (changes, changes_inbox) = mpsc::channel(1);
     let (reports_out, reports) = watch::channel(Arc::new(first));
-    let (facts_out, clock_facts) = mpsc::channel(CLOCK_QUEUE);
-    let sampler = sampler::spawn(sampling, facts_out);
+    let sampler = sampler::spawn(sampling, senders.clock);
     let turns = Arc::new(AtomicU64::new(0));
     let heartbeat = store.heartbeat();
 
-    let inbox = Inbox {
-        sources: source_inbox,
-        store: store_inbox,
-        link: link_inbox,
-        clock: clock_facts,
-        requests: request_inbox,
-        releases: releases_inbox,
-        changes: changes_inbox,
-        stop: driver_stop_seen,
-    };
     let results = Results::new(&config.gateway.id);
-    let desk = wiring::desk(&config, store.questions(), releases, &clock);
+    let desk = wiring::desk(&config, store.questions(), senders.releases, &clock);
     let parsers = desk.sources.clone();
     let health = HealthBoard::default();
     let board = ConfigBoard::default();
@@ -329,13 +312,13 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let store_watch = tokio::spawn(store_watch);
     let watched = Watched { turns, heartbeat, reports: reports.clone() };
     let watchdog = tokio::spawn(watchdog::run(watched));
-    let api = Api { requests: requests.clone(), metrics, results };
+    let api = Api { requests: senders.requests.clone(), metrics, results };
     let doors = Doors::default();
     let routes = Routes { api, desk, doors: doors.clone() };
     let address = wiring::http_address(&config);
     let listening = listen::start(address, token, wiring::data_dir(&config), routes).await;
 
-    let mut roster = Roster::new(messages, Arc::clone(&clock), doors, health);
+    let mut roster = Roster::new(senders.sources, Arc::clone(&clock), doors, health);
     for (source, bound) in config.sources.iter().zip(bound) {
         roster.start(source, bound, &positions);
     }
@@ -344,14 +327,14 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
         reports,
         sources: roster.addresses(),
         http: listening.address,
-        requests,
+        requests: senders.requests,
         config,
         board,
         roster,
-        changes,
+        changes: senders.changes,
         parsers,
         clock,
-        driver_stop,
+        driver_stop: senders.stop,
         driver,
         links,
         listening,

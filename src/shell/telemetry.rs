@@ -14,12 +14,12 @@ use tracing::{debug, error, info, warn};
 use super::throttle::{INTERVAL, Throttle};
 use crate::core::clock::{ClockEvent, ClockEventKind};
 use crate::core::id::{SourceId, UplinkId};
+use crate::core::length::length_text;
 use crate::core::reading::GapRecord;
 use crate::core::seam::{Checkpointed, Notice};
 use crate::core::time::{MonoTime, Span};
 use crate::http::metrics::Metrics;
 use crate::http::status::full_word;
-use crate::http::words;
 
 /// Where notices go.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Telemetry {
         }
         self.swept = now;
         for (cause, count) in self.throttle.overdue(now) {
-            info!(what = cause, count, within = %length(INTERVAL), "the same again");
+            info!(what = cause, count, within = %length_text(INTERVAL), "the same again");
         }
     }
 
@@ -69,7 +69,7 @@ impl Telemetry {
             }
             Notice::CommitFailed { attempts, reason, retry_in } => {
                 if let Some(unsaid) = self.throttle.admit("a commit failed", now) {
-                    let retry_in = length(retry_in);
+                    let retry_in = length_text(retry_in);
                     error!(reason, attempts, retry_in, unsaid, "a commit failed");
                 }
             }
@@ -120,7 +120,7 @@ impl Telemetry {
             Notice::DeviceClockStep { source, delta } => {
                 let cause = format!("the clock of device {source} was set");
                 if let Some(unsaid) = self.throttle.admit(&cause, now) {
-                    let delta = length(delta);
+                    let delta = length_text(delta);
                     warn!(%source, delta, unsaid, "the clock of a device was set");
                 }
             }
@@ -179,7 +179,7 @@ impl Telemetry {
                 source = %correction.source,
                 first_seq = %correction.first_seq,
                 last_seq = %correction.last_seq,
-                shift = length(correction.shift),
+                shift = length_text(correction.shift),
                 "readings that had left under a bad clock get a correction"
             ),
         }
@@ -200,27 +200,21 @@ impl Telemetry {
     }
 }
 
-/// For people: `30m 31s`.
-fn length(span: Span) -> String {
-    let sign = if span < Span::ZERO { "-" } else { "" };
-    format!("{sign}{}", words::length(span.as_secs_f64().abs()))
-}
-
 /// One line for what happened to the wall clock.
 fn clock_event(event: &ClockEvent) {
     let (from, to) = (event.state_before.as_str(), event.state.as_str());
     let source = event.clock.as_str();
     match event.kind {
         ClockEventKind::Step(by) => {
-            let by = length(by);
+            let by = length_text(by);
             warn!(
                 by,
                 from, to, "the wall clock was set: readings say so until a source vouches for it"
             );
         }
-        ClockEventKind::Leap(by) => info!(by = length(by), "leap second"),
-        ClockEventKind::Suspend(by) => info!(by = length(by), "the machine slept"),
-        ClockEventKind::Stall(by) => warn!(by = length(by), "the agent was not running"),
+        ClockEventKind::Leap(by) => info!(by = length_text(by), "leap second"),
+        ClockEventKind::Suspend(by) => info!(by = length_text(by), "the machine slept"),
+        ClockEventKind::Stall(by) => warn!(by = length_text(by), "the agent was not running"),
         ClockEventKind::FastSlew { ppm } => info!(ppm, "the clock is being steered hard"),
         ClockEventKind::Boot => debug!(source, "first start in this boot"),
         ClockEventKind::State => info!(from, to, source, "the state of the clock changed"),

@@ -150,10 +150,7 @@ fn link_settings_of(
     Ok(link::Settings {
         gateway: config.gateway.id.clone(),
         broker: Broker::of(&uplink.url, &*uplink.client_id, &uplink.login),
-        protocol: match uplink.protocol {
-            config::Protocol::V311 => link::Protocol::V311,
-            config::Protocol::V5 => link::Protocol::V5,
-        },
+        protocol: uplink.protocol,
         keep_alive: uplink.keep_alive,
         inflight_max: uplink.inflight_max,
         max_payload: uplink.max_payload,

@@ -110,9 +110,6 @@ pub struct Options {
     pub probe_free: fn(&Path) -> u64,
 }
 
-/// Default of [`Options::segment_bytes`].
-pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
-
 /// The open journal. Blocking: [`worker`] gives it a thread.
 #[derive(Debug)]
 pub struct Store {

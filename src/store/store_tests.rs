@@ -8,11 +8,11 @@ use super::error::OpenError;
 use super::quarantine;
 use super::worker;
 use super::{Options, Store, inspect};
-use crate::core::clock::{ClockSource, ClockState};
-use crate::core::id::{BootId, CommitId, Epoch, Offset, SegmentId, Seq, SourceId, UplinkId};
-use crate::core::reading::{Entry, Flags, Origin, Quality, Record, Refusal, Series, Stamp, Value};
+use crate::core::id::{CommitId, Epoch, Offset, SegmentId, Seq, SourceId, UplinkId};
+use crate::core::reading::{Entry, Origin, Record, Refusal, Series, Stamp};
 use crate::core::seam::{Commit, Fetch, Lane, Meta, Purpose, Recovered, SourceMeta, StoreEvent};
-use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
+use crate::core::time::{IngestTime, Uptime};
+use crate::readings;
 
 pub(super) const EPOCH: Epoch = Epoch { number: 1, nonce: 42 };
 
@@ -26,30 +26,11 @@ pub(super) fn open(dir: &Path) -> (Store, Recovered) {
 
 pub(super) fn reading(seq: u64) -> Entry {
     let at = 1_796_000_000_000_000_000 + seq as i64 * 1_000_000;
-    Entry::Reading(Record {
-        source: SourceId::new("plc"),
-        epoch: EPOCH,
-        seq: Seq(seq),
-        series: Arc::new(Series { entity: "pump".into(), property: "p".into(), unit: None }),
-        value: Value::I64(seq as i64),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
-        stamp: Stamp {
-            event_time: EventTime::from_unix_ns(at),
-            ingest_time: IngestTime::from_unix_ns(at),
-            uptime: Uptime::from_ns(seq),
-            boot: BootId([1; 16]),
-            origin: Origin::Gateway,
-            clock: ClockSource::Ntp,
-            state: ClockState::Synchronized,
-            max_error: None,
-            timebase: TimebaseId(1),
-            first_event_time: None,
-            utc_offset_s: None,
-            flags: Flags::NONE,
-        },
-    })
+    let stamp =
+        Stamp { origin: Origin::Gateway, uptime: Uptime::from_ns(seq), ..readings::stamp(at) };
+    // As the stored journals of older formats have it.
+    let series = Arc::new(Series { entity: "pump".into(), property: "p".into(), unit: None });
+    Entry::Reading(Record { epoch: EPOCH, series, stamp, ..readings::record("plc", seq) })
 }
 
 pub(super) fn meta(tail: u64) -> Meta {

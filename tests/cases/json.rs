@@ -2,14 +2,12 @@
 //! public door of a source, byte for byte.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use tidegate::config::{Config, Source};
-use tidegate::core::reading::{Arrival, Reading, Refusal, Value};
-use tidegate::core::time::{IngestTime, Span, Uptime};
-use tidegate::source::{SourceMessage, spawn_reader};
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::{mpsc, watch};
+use tidegate::core::reading::{Reading, Value};
+use tokio::io::AsyncReadExt;
+
+use crate::stream::run;
 
 /// A source of lines whose objects are the properties, with more keys of
 /// `[source.map]`.
@@ -23,31 +21,6 @@ fn source(map: &str) -> Source {
          [[source]]\nname = 's'\ntype = 'stdin'\nentity = 'e'\n[source.map]\n{map}\n"
     );
     Config::parse(&text, Path::new("t.toml")).unwrap().sources.remove(0)
-}
-
-fn run(
-    source: &Source,
-    stream: impl AsyncRead + Unpin + Send + 'static,
-) -> (Vec<Reading>, Vec<Refusal>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (out, mut messages) = mpsc::channel::<SourceMessage>(4);
-        let (_stop, stopped) = watch::channel(false);
-        let arrival = Arrival {
-            ingest: IngestTime::from_unix_ns(7),
-            uptime: Uptime::from_ns(8),
-            half_round_trip: Span::ZERO,
-        };
-        let handle = spawn_reader(source, stream, out, Arc::new(move || arrival), stopped);
-        let (mut readings, mut refused) = (Vec::new(), Vec::new());
-        while let Some(message) = messages.recv().await {
-            readings.extend(message.batch.readings);
-            refused.extend(message.batch.refused);
-        }
-        handle.join.await.unwrap();
-        assert_eq!(handle.health.refused(), refused.len() as u64);
-        (readings, refused)
-    })
 }
 
 /// Readings as `entity property=value`, and refusals as `kind: reason`.

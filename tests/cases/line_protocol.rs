@@ -1,16 +1,15 @@
 //! L-01 to L-11: InfluxDB line protocol as it is met in the field. Every input
 //! goes through the public door of a source, byte for byte.
 
+use std::io::Cursor;
 use std::path::Path;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use tidegate::config::{Config, Source};
-use tidegate::core::reading::{Arrival, Reading, Refusal, Value};
-use tidegate::core::time::{IngestTime, Span, Uptime};
-use tidegate::source::{SourceMessage, spawn_reader};
-use tokio::sync::{mpsc, watch};
+use tidegate::core::reading::{Reading, Value};
+
+use crate::stream::run;
 
 fn source(keys: &str) -> Source {
     let text = format!(
@@ -20,30 +19,8 @@ fn source(keys: &str) -> Source {
     Config::parse(&text, Path::new("t.toml")).unwrap().sources.remove(0)
 }
 
-fn run(source: &Source, stream: &[u8]) -> (Vec<Reading>, Vec<Refusal>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (out, mut messages) = mpsc::channel::<SourceMessage>(4);
-        let (_stop, stopped) = watch::channel(false);
-        let arrival = Arrival {
-            ingest: IngestTime::from_unix_ns(7),
-            uptime: Uptime::from_ns(8),
-            half_round_trip: Span::ZERO,
-        };
-        let stream = std::io::Cursor::new(stream.to_vec());
-        let handle = spawn_reader(source, stream, out, Arc::new(move || arrival), stopped);
-        let (mut readings, mut refused) = (Vec::new(), Vec::new());
-        while let Some(message) = messages.recv().await {
-            readings.extend(message.batch.readings);
-            refused.extend(message.batch.refused);
-        }
-        handle.join.await.unwrap();
-        (readings, refused)
-    })
-}
-
 fn lines_of(source: &Source, stream: &[u8]) -> (Vec<String>, Vec<String>) {
-    let (readings, refused) = run(source, stream);
+    let (readings, refused) = run(source, Cursor::new(stream.to_vec()));
     let refused = refused.iter().map(|one| format!("{}: {}", one.kind, one.reason)).collect();
     (readings.iter().map(shown).collect(), refused)
 }
@@ -304,7 +281,7 @@ proptest! {
         // Whatever quote is open, a closed one and a line feed end it.
         let mut stream = bytes;
         stream.extend(b"\nx \"=1\nlast v=1 5\nlast v=2 6\n");
-        let (readings, _) = run(&source("max_line = '4KiB'"), &stream);
+        let (readings, _) = run(&source("max_line = '4KiB'"), Cursor::new(stream));
         prop_assert_eq!(readings.last().map(shown), Some("last v=f64 2 @6".to_owned()));
     }
 

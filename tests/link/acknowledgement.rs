@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::core::seam::{DownCause, LinkCommand, LinkEvent, LinkTerms};
-use tidegate::link::Protocol;
+use tidegate::mqtt::Protocol;
 
 use crate::harness::{BOTH, CONNECT, Link, PATIENCE, frontier, gap, puback, reading, status};
 use crate::support::broker::ScriptedBroker;

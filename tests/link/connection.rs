@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use tidegate::core::seam::{DownCause, LinkCommand};
-use tidegate::link::Protocol;
+use tidegate::mqtt::Protocol;
 
 use crate::harness::{BOTH, CONNECT, Link, PATIENCE, settings, status, text};
 use crate::support::broker::ScriptedBroker;

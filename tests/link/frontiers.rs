@@ -38,7 +38,7 @@ impl Link {
 /// What comes up with a broker of this kind, and what the broker has seen once a
 /// publish was acknowledged.
 async fn asked(
-    protocol: tidegate::link::Protocol,
+    protocol: tidegate::mqtt::Protocol,
     script: Script,
 ) -> (Vec<RetainedFrontier>, ScriptedBroker) {
     let broker = ScriptedBroker::start(script).await;
@@ -136,7 +136,7 @@ async fn a_broker_that_dies_of_the_question_is_not_asked_for_ever() {
 #[tokio::test]
 async fn without_the_question_nothing_is_subscribed_to() {
     let broker = ScriptedBroker::start(Script::default()).await;
-    let mut link = Link::spawn(settings(broker.port(), tidegate::link::Protocol::V5));
+    let mut link = Link::spawn(settings(broker.port(), tidegate::mqtt::Protocol::V5));
     link.command(CONNECT);
     assert_eq!(link.frontiers().await, []);
     assert_eq!(broker.log().subscribes, 0);

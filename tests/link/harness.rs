@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::core::clock::{ClockSource, ClockState};
-use tidegate::core::id::{BootId, Epoch, PublishId, Seq, SourceId, UplinkId};
-use tidegate::core::reading::{
-    Entry, Flags, GapReason, GapRecord, Origin, Quality, Record, Series, Stamp, Value,
-};
+use crate::readings;
+use tidegate::core::clock::ClockState;
+use tidegate::core::id::{Epoch, PublishId, Seq, SourceId, UplinkId};
+use tidegate::core::limits;
+use tidegate::core::reading::{Entry, GapReason, GapRecord, Record, Series, Stamp, Value};
 use tidegate::core::seam::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, Publish, PublishBody,
 };
-use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
-use tidegate::link::{self, BatchFormat, LinkHandle, Protocol, Settings};
-use tidegate::mqtt::{Broker, Login};
+use tidegate::core::time::IngestTime;
+use tidegate::link::{self, BatchFormat, LinkHandle, Settings};
+use tidegate::mqtt::{Broker, Login, Protocol};
 use tidegate::wire::topic::Template;
 use tokio::sync::mpsc;
 
@@ -37,7 +37,7 @@ pub(crate) fn settings(port: u16, protocol: Protocol) -> Settings {
         protocol,
         keep_alive: Duration::from_secs(30),
         inflight_max: 100,
-        max_payload: link::MAX_PAYLOAD_BYTES,
+        max_payload: limits::MAX_PAYLOAD_DEFAULT,
         topic: Template::parse("tidegate/{gateway}/readings/{source}").unwrap(),
         backfill_topic: None,
         batch_format: BatchFormat::Json,
@@ -136,33 +136,16 @@ pub(crate) fn text(seq: u64, text: String) -> PublishBody {
 }
 
 pub(crate) fn record(source: &str, seq: u64) -> Record {
+    let series = Series { entity: "pump-7".into(), property: "pressure_kpa".into(), unit: None };
     Record {
-        source: SourceId::new(source),
         epoch: EPOCH,
-        seq: Seq(seq),
-        series: Arc::new(Series {
-            entity: "pump-7".into(),
-            property: "pressure_kpa".into(),
-            unit: None,
-        }),
+        series: Arc::new(series),
         value: Value::F64(412.5),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
         stamp: Stamp {
-            event_time: EventTime::from_unix_ns(1_796_000_523_123_000_000),
             ingest_time: IngestTime::from_unix_ns(1_796_000_523_130_000_000),
-            uptime: Uptime::from_ns(1),
-            boot: BootId([1; 16]),
-            origin: Origin::Device,
-            clock: ClockSource::Ntp,
-            state: ClockState::Synchronized,
-            max_error: None,
-            timebase: TimebaseId(1),
-            first_event_time: None,
-            utc_offset_s: None,
-            flags: Flags::NONE,
+            ..readings::stamp(1_796_000_523_123_000_000)
         },
+        ..readings::record(source, seq)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tidegate::core::id::PublishId;
 use tidegate::core::seam::{DownCause, LinkEvent, LinkTerms, PublishBody};
-use tidegate::link::Protocol;
+use tidegate::mqtt::Protocol;
 
 use crate::harness::{BOTH, CONNECT, Link, frontier, reading, record, settings, text};
 use crate::support::broker::{ScriptedBroker, SeenPublish};

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tidegate::core::seam::DownCause;
-use tidegate::link::{Protocol, Settings};
+use tidegate::link::Settings;
+use tidegate::mqtt::Protocol;
 
 use crate::harness::{BOTH, CONNECT, Link};
 use crate::support::broker::ScriptedBroker;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate::core::order::{OrderedReading, Place};
 use tidegate::core::seam::DownCause;
-use tidegate::link::{Protocol, Settings};
-use tidegate::mqtt::{Broker, Login};
+use tidegate::link::Settings;
+use tidegate::mqtt::{Broker, Login, Protocol};
 use tidegate::output::{self, Content, Item, OutputKind, OutputSettings};
 
 use crate::harness::{BOTH, CONNECT, Link, PATIENCE, record, settings};

@@ -5,7 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
 use tidegate::core::seam::DownCause;
-use tidegate::link::{Protocol, Settings};
+use tidegate::link::Settings;
+use tidegate::mqtt::Protocol;
 
 use crate::harness::{BOTH, Link, settings};
 use crate::support::pki::{self, ca, leaf};

@@ -8,7 +8,7 @@ use super::super::digits::grouped;
 use super::disorder::Disorder;
 use super::engine::{Difference, Key, Outcome, Word};
 use super::trace::Trace;
-use crate::core::lateness::text as length;
+use crate::core::length::bound_text;
 use crate::core::window::{LatePolicy, Number, WindowSpec};
 
 /// Differences that are shown.
@@ -203,10 +203,10 @@ pub(super) fn hints(
     too_late: &[u64],
 ) -> Vec<String> {
     let mut hints = Vec::new();
-    let shuffle = length(disorder.shuffle);
+    let shuffle = bound_text(disorder.shuffle);
     for (at, spec) in specs.iter().enumerate() {
         let (name, late) = (&spec.name, grouped(too_late[at]));
-        let (bound, lateness) = (length(spec.bound), length(spec.allowed_lateness));
+        let (bound, lateness) = (bound_text(spec.bound), bound_text(spec.allowed_lateness));
         let (allowed, from) = match spec.late_policy {
             LatePolicy::SideOutput => (
                 spec.bound + spec.allowed_lateness,

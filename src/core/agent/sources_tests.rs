@@ -1,10 +1,8 @@
 use super::*;
-use crate::core::clock::ClockSettings;
 use crate::core::dedupe::{self, By};
 use crate::core::id::Seq;
 use crate::core::reading::{Arrival, DeviceTime, Flags, Quality, Reading, Series, Value};
 use crate::core::seam::{Batch, Checkpointed, Commit};
-use crate::core::settings::UplinkSettings;
 use crate::core::time::IngestTime;
 use crate::core::values::ValueRules;
 use crate::core::values::deadband::{Band, Rule};
@@ -42,20 +40,7 @@ fn window() -> WindowSpec {
 }
 
 fn settings(sources: &[&str]) -> Settings {
-    Settings {
-        commit_interval: Span::from_millis(1),
-        commit_bytes: 1 << 20,
-        quota_bytes: 1 << 30,
-        reserve_bytes: 0,
-        when_full: WhenFull::DropOldest,
-        max_age: None,
-        uplinks: vec![UplinkSettings::named("main")],
-        windows: vec![Arc::new(window())],
-        orders: Vec::new(),
-        checkpoint_interval: Span::from_secs(100_000),
-        clock: ClockSettings { hold_unsynchronized: Span::ZERO, ..ClockSettings::DEFAULT },
-        sources: ids(sources),
-    }
+    Settings { windows: vec![Arc::new(window())], ..Settings::for_tests(ids(sources)) }
 }
 
 /// An agent whose every commit succeeds at once.

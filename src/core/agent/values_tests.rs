@@ -1,10 +1,8 @@
 use super::*;
-use crate::core::clock::ClockSettings;
 use crate::core::dedupe::{By, Rule};
 use crate::core::id::{SegmentId, Seq};
 use crate::core::reading::{Arrival, Flags, Quality, Series, Value};
 use crate::core::seam::{Advance, Batch, Commit, Position, Release, Released, SegmentInfo};
-use crate::core::settings::UplinkSettings;
 use crate::core::time::IngestTime;
 use crate::core::values::ValueRules;
 use crate::core::values::deadband::{Band, Rule as Deadband};
@@ -29,20 +27,7 @@ fn settings() -> Settings {
         values: Some(Arc::new(rules)),
         ..SourceSettings::DEFAULT
     };
-    Settings {
-        commit_interval: Span::from_millis(1),
-        commit_bytes: 1 << 20,
-        quota_bytes: 1 << 30,
-        reserve_bytes: 0,
-        when_full: WhenFull::DropOldest,
-        max_age: None,
-        uplinks: vec![UplinkSettings::named("main")],
-        windows: Vec::new(),
-        orders: Vec::new(),
-        checkpoint_interval: Span::from_secs(100_000),
-        clock: ClockSettings { hold_unsynchronized: Span::ZERO, ..ClockSettings::DEFAULT },
-        sources: [(meter(), source)].into(),
-    }
+    Settings::for_tests([(meter(), source)].into())
 }
 
 fn now(at_s: i64) -> Now {

@@ -17,6 +17,7 @@ use super::{
     Vouch, drift,
 };
 use crate::core::id::{BootId, Offset, SourceId};
+use crate::core::limits::CLOCK_FLOOR_NS;
 use crate::core::seam::{ClockLedger, Now};
 use crate::core::time::{IngestTime, MaxError, Span, TimebaseId, Uptime};
 
@@ -63,8 +64,7 @@ pub struct ClockSettings {
     /// How long after a synchronization the daemon is left to settle before the
     /// readings that waited are timed.
     pub restamp_settle: Span,
-    /// The present cannot be before this, in nanoseconds since the UNIX epoch:
-    /// when this programme was made.
+    /// A clock that shows less is wrong, in nanoseconds since the UNIX epoch.
     pub floor_ns: i64,
 }
 
@@ -75,8 +75,7 @@ impl ClockSettings {
         max_drift_ppb: 100_000,
         hold_unsynchronized: Span::from_secs(120),
         restamp_settle: Span::from_secs(30),
-        // 2026-01-01T00:00:00Z: the year this programme was made in.
-        floor_ns: 1_767_225_600_000_000_000,
+        floor_ns: CLOCK_FLOOR_NS,
     };
 }
 

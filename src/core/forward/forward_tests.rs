@@ -1,43 +1,15 @@
 //! The forwarder by its public door: lanes, shares, batches, what kills
 //! connections.
 
-use std::sync::Arc;
-
 use super::*;
-use crate::core::clock::{ClockSource, ClockState};
-use crate::core::id::{BootId, Epoch, Seq};
-use crate::core::reading::{Flags, Origin, Quality, Record, Series, Stamp, Value};
-use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
+use crate::readings::record;
 
 fn at(millis: u64) -> MonoTime {
     MonoTime::from_ns(millis * 1_000_000)
 }
 
 fn reading(source: &str, seq: u64) -> Entry {
-    Entry::Reading(Record {
-        source: SourceId::new(source),
-        epoch: Epoch { number: 1, nonce: 7 },
-        seq: Seq(seq),
-        series: Arc::new(Series { entity: "e".into(), property: "p".into(), unit: None }),
-        value: Value::I64(seq as i64),
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
-        stamp: Stamp {
-            event_time: EventTime::from_unix_ns(0),
-            ingest_time: IngestTime::from_unix_ns(0),
-            uptime: Uptime::from_ns(0),
-            boot: BootId::default(),
-            origin: Origin::Device,
-            clock: ClockSource::Ntp,
-            state: ClockState::Synchronized,
-            max_error: None,
-            timebase: TimebaseId(1),
-            first_event_time: None,
-            utc_offset_s: None,
-            flags: Flags::default(),
-        },
-    })
+    Entry::Reading(record(source, seq))
 }
 
 /// A forwarder, and the journal it reads.

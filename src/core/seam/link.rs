@@ -39,6 +39,20 @@ pub enum LinkEvent {
     },
 }
 
+/// What the reason code of a PUBACK says (MQTT 5, 3.4.2.1), for people.
+pub const fn puback_meaning(code: u8) -> &'static str {
+    match code {
+        0x80 => "unspecified error",
+        0x83 => "implementation specific error",
+        0x87 => "not authorized",
+        0x90 => "topic name invalid",
+        0x91 => "packet identifier in use",
+        0x97 => "quota exceeded",
+        0x99 => "payload format invalid",
+        _ => "refused",
+    }
+}
+
 /// On which terms the broker accepted a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkTerms {

@@ -1,8 +1,6 @@
 use super::*;
-use crate::core::clock::{ClockSource, ClockState};
-use crate::core::id::{BootId, Epoch, Seq};
-use crate::core::reading::{Origin, Stamp};
-use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
+use crate::core::reading::Stamp;
+use crate::readings;
 
 fn series(entity: &str) -> Arc<Series> {
     Arc::new(Series { entity: entity.into(), property: "energy_wh".into(), unit: None })
@@ -22,30 +20,8 @@ fn add(totals: &mut Totals, value: Value) -> Result<Value, NoTotal> {
 }
 
 fn record(value: Value, flags: Flags) -> Record {
-    Record {
-        source: meter(),
-        epoch: Epoch::default(),
-        seq: Seq(1),
-        series: series("a"),
-        value,
-        quality: Quality::Good,
-        quality_detail: None,
-        id: None,
-        stamp: Stamp {
-            event_time: EventTime::from_unix_ns(0),
-            ingest_time: IngestTime::from_unix_ns(0),
-            uptime: Uptime::default(),
-            boot: BootId::default(),
-            origin: Origin::Gateway,
-            clock: ClockSource::Ntp,
-            state: ClockState::Synchronized,
-            max_error: None,
-            timebase: TimebaseId::default(),
-            first_event_time: None,
-            utc_offset_s: None,
-            flags,
-        },
-    }
+    let stamp = Stamp { flags, ..readings::stamp(0) };
+    Record { series: series("a"), value, stamp, ..readings::record("meter", 1) }
 }
 
 #[test]

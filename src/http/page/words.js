@@ -19,7 +19,7 @@ export const rate = (n) => `${n >= 10 || n === 0 ? count(Math.round(n)) : n.toFi
 
 export const percent = (part) => `${Math.floor(part * 100)} %`;
 
-// A length of time by its two greatest units, as the command line has it:
+// A length of time by its two greatest units:
 // "45 s", "1 min 30 s", "2 h 0 min", "3 d 4 h".
 export function length(seconds) {
   const s = Math.floor(seconds);

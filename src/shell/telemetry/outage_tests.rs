@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::*;
 use crate::core::agent::Agent;
-use crate::core::clock::{BootFacts, ClockSettings};
+use crate::core::clock::BootFacts;
 use crate::core::id::{Offset, UplinkId};
 use crate::core::reading::{Arrival, Entry, Flags, Quality, Reading, Refusal, Series, Value};
 use crate::core::seam::{
     Batch, DiskFacts, DownCause, Effect, Fetch, Fetched, Input, LinkCommand, LinkEvent, LinkTerms,
     Now, Recovered, StoreEvent,
 };
-use crate::core::settings::{Settings, SourceSettings, UplinkSettings, WhenFull};
+use crate::core::settings::{Settings, SourceSettings};
 use crate::core::time::IngestTime;
 use crate::golden;
 use crate::shell::log_line::heard;
@@ -49,20 +49,8 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
-        let settings = Settings {
-            commit_interval: Span::from_millis(1),
-            commit_bytes: 1 << 20,
-            quota_bytes: 1 << 30,
-            reserve_bytes: 0,
-            when_full: WhenFull::DropOldest,
-            max_age: None,
-            uplinks: vec![UplinkSettings::named("main")],
-            windows: Vec::new(),
-            orders: Vec::new(),
-            checkpoint_interval: Span::from_secs(100_000),
-            clock: ClockSettings { hold_unsynchronized: Span::ZERO, ..ClockSettings::DEFAULT },
-            sources: BTreeMap::from([(SourceId::new("press"), SourceSettings::DEFAULT)]),
-        };
+        let source = (SourceId::new("press"), SourceSettings::DEFAULT);
+        let settings = Settings::for_tests([source].into());
         let (mut effects, facts) = (Vec::new(), BootFacts::default());
         let recovered = Recovered { disk: DISK, ..Recovered::default() };
         let agent = Agent::new(settings, recovered, facts, 7, &now(0), &mut effects);

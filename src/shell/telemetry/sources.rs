@@ -3,8 +3,9 @@
 
 use tracing::{info, warn};
 
-use super::{Telemetry, length};
+use super::Telemetry;
 use crate::core::id::SourceId;
+use crate::core::length::length_text;
 use crate::core::time::MonoTime;
 use crate::source::health::{HealthState, HealthView};
 
@@ -53,7 +54,7 @@ impl Telemetry {
     fn healthy(&mut self, name: &SourceId, now: MonoTime) {
         let Some(trouble) = self.troubled.remove(name) else { return };
         if let Some(unsaid) = self.throttle.admit(&format!("source {name} is up again"), now) {
-            let down_for = length(now.since(trouble.since));
+            let down_for = length_text(now.since(trouble.since));
             info!(source = %name, down_for, unsaid, "a source is up again");
         }
     }

@@ -2,11 +2,11 @@
 
 use tracing::{info, warn};
 
-use super::{Telemetry, length};
+use super::Telemetry;
 use crate::core::id::UplinkId;
-use crate::core::seam::{DownCause, LinkNotice};
+use crate::core::length::length_text;
+use crate::core::seam::{DownCause, LinkNotice, puback_meaning};
 use crate::core::time::MonoTime;
-use crate::http::status::code_meaning;
 
 impl Telemetry {
     pub(super) fn uplink(&mut self, id: UplinkId, notice: LinkNotice, now: MonoTime) {
@@ -18,7 +18,7 @@ impl Telemetry {
             LinkNotice::Up { down_for: Some(down_for), backlog, session_present } => {
                 self.metrics.reconnected(id);
                 if let Some(unsaid) = self.throttle.admit(&named("is up again"), now) {
-                    let down_for = length(down_for);
+                    let down_for = length_text(down_for);
                     info!(
                         uplink,
                         down_for, backlog, session_present, unsaid, "the uplink is up again"
@@ -30,7 +30,7 @@ impl Telemetry {
             }
             LinkNotice::Down { reason, cause, backlog } => {
                 let (cause, reason) = match self.overdue.remove(&id) {
-                    Some(oldest) => ("no_puback", format!("no PUBACK for {}", length(oldest))),
+                    Some(oldest) => ("no_puback", format!("no PUBACK for {}", length_text(oldest))),
                     None => (cause_word(cause), reason),
                 };
                 let what = named(&format!("is down ({cause})"));
@@ -42,7 +42,7 @@ impl Telemetry {
                 let cause = cause_word(cause);
                 let what = named(&format!("cannot connect ({cause})"));
                 if let Some(unsaid) = self.throttle.admit(&what, now) {
-                    let retry_in = length(retry_in);
+                    let retry_in = length_text(retry_in);
                     warn!(
                         uplink,
                         cause,
@@ -57,7 +57,7 @@ impl Telemetry {
             }
             LinkNotice::BacklogDrained { sent, took } => {
                 if let Some(unsaid) = self.throttle.admit(&named("is done with its backlog"), now) {
-                    info!(uplink, sent, took = length(took), unsaid, "the backlog is drained");
+                    info!(uplink, sent, took = length_text(took), unsaid, "the backlog is drained");
                 }
             }
             // The end of the connection follows and is logged with this.
@@ -67,8 +67,8 @@ impl Telemetry {
             LinkNotice::SourceHeld { source, code, retry_in } => {
                 let what = named(&format!("is refused {source}"));
                 if let Some(unsaid) = self.throttle.admit(&what, now) {
-                    let meaning = code_meaning(code);
-                    let (code, retry_in) = (format!("{code:#04x}"), length(retry_in));
+                    let meaning = puback_meaning(code);
+                    let (code, retry_in) = (format!("{code:#04x}"), length_text(retry_in));
                     warn!(
                         uplink, %source, code, meaning, retry_in, unsaid,
                         "the broker refuses a source"

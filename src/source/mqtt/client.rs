@@ -16,7 +16,7 @@ const PACKET_BYTES_MAX: u32 = 16 * 1024 * 1024;
 /// MQTT 3.1.1 has no word for it, and rumqttc ends the connection over a packet that
 /// is longer than it was told: the broker would send it again for ever. So there is
 /// no bound but that of MQTT itself.
-const PACKET_BYTES_MAX_V4: usize = 268_435_455 + 5;
+const PACKET_BYTES_MAX_V311: usize = 268_435_455 + 5;
 /// Room for every acknowledgement that can be due, for a subscription and a goodbye.
 const REQUESTS_MAX: usize = u16::MAX as usize + 16;
 /// For MQTT 5: the session never expires.
@@ -24,13 +24,13 @@ const NEVER_S: u32 = u32::MAX;
 
 /// Where requests go.
 pub(super) enum Client {
-    V4(rumqttc::AsyncClient),
+    V311(rumqttc::AsyncClient),
     V5(v5::AsyncClient),
 }
 
 /// What must be polled. Never drop a [`Connection::step`] half done.
 pub(super) enum Connection {
-    V4(Box<rumqttc::EventLoop>),
+    V311(Box<rumqttc::EventLoop>),
     V5 { event_loop: Box<v5::EventLoop>, keep_alive: Duration },
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Message {
     pub(super) payload: Vec<u8>,
     pub(super) is_retained: bool,
     /// What the broker knows it by until it is acknowledged; `None` with QoS 0.
-    pub(super) pkid: Option<u16>,
+    pub(super) packet_id: Option<u16>,
 }
 
 /// A new client and event loop. Nothing is sent before the first step.
@@ -72,15 +72,15 @@ pub(super) fn open(
 ) -> (Client, Connection) {
     match settings.protocol {
         Protocol::V311 => {
-            let mut options = broker.options_v4(secrets);
+            let mut options = broker.options_v311(secrets);
             options
                 .set_clean_session(false)
                 .set_manual_acks(true)
                 .set_keep_alive(settings.keep_alive)
-                .set_max_packet_size(PACKET_BYTES_MAX_V4, PACKET_BYTES_MAX_V4);
+                .set_max_packet_size(PACKET_BYTES_MAX_V311, PACKET_BYTES_MAX_V311);
             let (client, mut event_loop) = rumqttc::AsyncClient::new(options, REQUESTS_MAX);
             event_loop.set_network_options(mqtt::network());
-            (Client::V4(client), Connection::V4(Box::new(event_loop)))
+            (Client::V311(client), Connection::V311(Box::new(event_loop)))
         }
         Protocol::V5 => {
             let mut options = broker.options_v5(secrets);
@@ -106,7 +106,7 @@ impl Client {
     pub(super) fn subscribe(&self, settings: &MqttSource) -> bool {
         let filters = settings.topics.iter().map(|topic| topic.filter.to_string());
         match self {
-            Client::V4(client) => {
+            Client::V311(client) => {
                 let filter = |path| rumqttc::SubscribeFilter::new(path, QoS::AtLeastOnce);
                 client.try_subscribe_many(filters.map(filter)).is_ok()
             }
@@ -124,23 +124,23 @@ impl Client {
     /// Asks for no more messages of a filter. False when there is no room.
     pub(super) fn unsubscribe(&self, filter: &str) -> bool {
         match self {
-            Client::V4(client) => client.try_unsubscribe(filter).is_ok(),
+            Client::V311(client) => client.try_unsubscribe(filter).is_ok(),
             Client::V5(client) => client.try_unsubscribe(filter).is_ok(),
         }
     }
 
     /// Acknowledges a message. False when there is no room.
-    pub(super) fn acknowledge(&self, pkid: u16) -> bool {
+    pub(super) fn acknowledge(&self, packet_id: u16) -> bool {
         match self {
-            Client::V4(client) => {
+            Client::V311(client) => {
                 let mut publish = rumqttc::Publish::new("", QoS::AtLeastOnce, Vec::new());
-                publish.pkid = pkid;
+                publish.pkid = packet_id;
                 client.try_ack(&publish).is_ok()
             }
             Client::V5(client) => {
                 let mut publish =
                     packet5::Publish::new("", QosV5::AtLeastOnce, Vec::<u8>::new(), None);
-                publish.pkid = pkid;
+                publish.pkid = packet_id;
                 client.try_ack(&publish).is_ok()
             }
         }
@@ -150,7 +150,7 @@ impl Client {
     /// room.
     pub(super) fn goodbye(&self) -> bool {
         match self {
-            Client::V4(client) => client.try_disconnect().is_ok(),
+            Client::V311(client) => client.try_disconnect().is_ok(),
             Client::V5(client) => client.try_disconnect().is_ok(),
         }
     }
@@ -161,15 +161,11 @@ impl Connection {
     /// is something to tell.
     pub(super) async fn step(&mut self) -> Result<Step, Failure> {
         match self {
-            Connection::V4(event_loop) => Ok(step_v4(event_loop.poll().await?)),
+            Connection::V311(event_loop) => Ok(step_v311(event_loop.poll().await?)),
             Connection::V5 { event_loop, keep_alive } => {
                 let step = step_v5(event_loop.poll().await?);
-                // The broker may turn the keep-alive off; rumqttc would take that for
-                // "ping without pause".
-                if matches!(step, Step::Connected { .. })
-                    && event_loop.options.keep_alive().is_zero()
-                {
-                    event_loop.options.set_keep_alive(*keep_alive);
+                if matches!(step, Step::Connected { .. }) {
+                    mqtt::keep_pinging(event_loop, *keep_alive);
                 }
                 Ok(step)
             }
@@ -180,13 +176,13 @@ impl Connection {
     /// one before it.
     pub(super) fn has_more(&self) -> bool {
         match self {
-            Connection::V4(event_loop) => !event_loop.state.events.is_empty(),
+            Connection::V311(event_loop) => !event_loop.state.events.is_empty(),
             Connection::V5 { event_loop, .. } => !event_loop.state.events.is_empty(),
         }
     }
 }
 
-fn step_v4(event: rumqttc::Event) -> Step {
+fn step_v311(event: rumqttc::Event) -> Step {
     use rumqttc::{Event, Packet, SubscribeReasonCode};
     match event {
         Event::Outgoing(outgoing) => step_out(&outgoing),
@@ -205,7 +201,7 @@ fn step_v4(event: rumqttc::Event) -> Step {
             topic: publish.topic,
             payload: publish.payload.to_vec(),
             is_retained: publish.retain,
-            pkid: (publish.qos != QoS::AtMostOnce).then_some(publish.pkid),
+            packet_id: (publish.qos != QoS::AtMostOnce).then_some(publish.pkid),
         }),
         Event::Incoming(_) => Step::Other,
     }
@@ -236,7 +232,7 @@ fn step_v5(event: v5::Event) -> Step {
             topic: String::from_utf8_lossy(&publish.topic).into_owned(),
             payload: publish.payload.to_vec(),
             is_retained: publish.retain,
-            pkid: (publish.qos != QosV5::AtMostOnce).then_some(publish.pkid),
+            packet_id: (publish.qos != QosV5::AtMostOnce).then_some(publish.pkid),
         }),
         v5::Event::Incoming(_) => Step::Other,
     }

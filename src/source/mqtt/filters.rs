@@ -14,7 +14,7 @@ use crate::core::limits::POSITION_BYTES_MAX;
 /// First field of a stored position: tells it from those of other source types.
 const KIND: &str = "mqtt session";
 /// Separator of the fields; cannot occur in topics, hosts or client ids.
-const BETWEEN: char = '\0';
+const BETWEEN: &str = "\0";
 
 /// The filters of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Filters {
     /// As a position.
     pub(super) fn position(&self) -> Arc<[u8]> {
         let filters: Vec<&str> = self.filters.iter().map(String::as_str).collect();
-        let filters = filters.join("\0");
+        let filters = filters.join(BETWEEN);
         format!("{KIND}{BETWEEN}{}{BETWEEN}{filters}", self.session).into_bytes().into()
     }
 

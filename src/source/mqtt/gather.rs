@@ -182,7 +182,7 @@ impl Gatherer {
         readings: Vec<Reading>,
         refused: Vec<Refusal>,
     ) {
-        let is_kept = message.pkid.is_some();
+        let is_kept = message.packet_id.is_some();
         let mut readings = readings.into_iter().peekable();
         let mut refused = refused.into_iter().peekable();
         let mut bytes = message.payload.len() + MESSAGE_BYTES;
@@ -196,7 +196,7 @@ impl Gatherer {
             let room = room - (last.batch.readings.len() - before);
             last.batch.refused.extend(refused.by_ref().take(room));
             if readings.peek().is_none() && refused.peek().is_none() {
-                last.settles.extend(message.pkid);
+                last.settles.extend(message.packet_id);
                 return;
             }
         }

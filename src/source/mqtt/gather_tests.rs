@@ -24,9 +24,9 @@ fn arrival(ms: i64) -> Arrival {
     Arrival { ingest, uptime: Uptime::default(), half_round_trip: Span::ZERO }
 }
 
-fn message(topic: &str, payload: &[u8], pkid: u16) -> Message {
-    let pkid = (pkid > 0).then_some(pkid);
-    Message { topic: topic.to_owned(), payload: payload.to_vec(), is_retained: false, pkid }
+fn message(topic: &str, payload: &[u8], packet_id: u16) -> Message {
+    let packet_id = (packet_id > 0).then_some(packet_id);
+    Message { topic: topic.to_owned(), payload: payload.to_vec(), is_retained: false, packet_id }
 }
 
 /// Every batch: its readings as "entity property value", its refusals, and the
@@ -100,8 +100,9 @@ fn an_empty_payload_is_no_reading_and_is_settled() {
 #[test]
 fn messages_of_one_arrival_share_a_batch_and_their_order_stays() {
     let mut gatherer = gatherer("");
-    for (pkid, ms) in [(1, 0), (2, 0), (0, 0), (3, 5)] {
-        gatherer.take(&message("plant/a/n", pkid.to_string().as_bytes(), pkid), arrival(ms));
+    for (packet_id, ms) in [(1, 0), (2, 0), (0, 0), (3, 5)] {
+        gatherer
+            .take(&message("plant/a/n", packet_id.to_string().as_bytes(), packet_id), arrival(ms));
     }
     let settles: Vec<Vec<u16>> =
         batches(&mut gatherer).into_iter().map(|(_, _, settles)| settles).collect();

@@ -263,8 +263,8 @@ impl Session {
         let Some(Outstanding { settles, .. }) = self.now.outstanding.pop_front() else {
             return Ok(());
         };
-        for pkid in settles {
-            if !client.acknowledge(pkid) {
+        for packet_id in settles {
+            if !client.acknowledge(packet_id) {
                 return Err(failed("more acknowledgements than there is room for"));
             }
             self.now.unsent += 1;
@@ -305,7 +305,7 @@ impl Session {
             Step::Message(message) if !self.now.is_leaving => {
                 let clock = &self.door.clock;
                 let arrival = *self.now.arrival.get_or_insert_with(|| clock());
-                self.now.unacknowledged += usize::from(message.pkid.is_some());
+                self.now.unacknowledged += usize::from(message.packet_id.is_some());
                 let refused = self.gatherer.take(&message, arrival);
                 self.door.health.note_lines(1, refused.min(1));
             }
