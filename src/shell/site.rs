@@ -51,8 +51,8 @@ impl Site {
         self.outputs.iter().for_each(|output| output.offer(&item));
     }
 
-    /// Writes what waits and ends the outputs, all at once: within the two seconds
-    /// that one may take.
+    /// Writes what waits and ends the outputs, all at once: within the time that one
+    /// may take.
     pub async fn stop(self) {
         join_all(self.outputs.into_iter().map(OutputHandle::stop)).await;
     }
