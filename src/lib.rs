@@ -89,6 +89,7 @@ pub mod http;
 pub mod link;
 pub mod mqtt;
 pub mod output;
+mod peer;
 pub mod shell;
 pub mod source;
 pub mod store;

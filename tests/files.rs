@@ -383,6 +383,29 @@ async fn what_is_wrong_with_files_is_said_and_heals() {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_read_keeps_none_waiting() {
+    let mut plant = Plant::new("*.jsonl", "");
+    // Nothing is mapped at its beginning: reading there fails with EIO.
+    std::os::unix::fs::symlink("/proc/self/mem", plant.path("a.jsonl")).unwrap();
+    append(&plant.path("b.jsonl"), &lines(1..=3));
+    plant.run();
+    plant.take_until(3).await;
+    let health = Arc::clone(&plant.running.as_ref().unwrap().handle.health);
+    while health.view().state != HealthState::Degraded {
+        soon(tokio::time::sleep(Duration::from_millis(5))).await;
+    }
+    let said = health.view().detail.unwrap();
+    assert_eq!(
+        said,
+        format!("{}: Input/output error (os error 5)", plant.path("a.jsonl").display())
+    );
+    append(&plant.path("b.jsonl"), &lines(4..=5));
+    plant.take_until(5).await;
+    assert_eq!(plant.numbers, up_to(5));
+    assert_eq!((health.view().state, health.view().errors), (HealthState::Degraded, 1));
+}
+
+#[tokio::test]
 async fn a_file_that_is_gone_is_forgotten_after_its_last_line() {
     let mut plant = Plant::new("data", "");
     let path = plant.path("data");

@@ -11,6 +11,7 @@ use tidegate::core::limits::LISTEN_CONNECTIONS_MAX;
 use tidegate::core::reading::{Arrival, Reading, Value};
 use tidegate::core::seam::Outcome;
 use tidegate::core::time::{IngestTime, Span, Uptime};
+use tidegate::source::health::HealthState;
 use tidegate::source::parse::Parser;
 use tidegate::source::parse::json::JsonParser;
 use tidegate::source::simulate::Plc;
@@ -23,6 +24,13 @@ use tokio::time::timeout;
 /// No fact that these tests wait for takes so long.
 async fn soon<T>(fact: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(20), fact).await.expect("deadline")
+}
+
+/// Comes back when it is so.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 fn source(keys: &str) -> Source {
@@ -217,7 +225,7 @@ async fn a_silent_peer_and_a_deaf_peer_do_not_stall_another() {
 
 #[tokio::test]
 async fn a_connection_too_many_is_told_so() {
-    let rig = start(&listen("127.0.0.1:0", ""));
+    let mut rig = start(&listen("127.0.0.1:0", ""));
     let mut open = Vec::new();
     for _ in 0..LISTEN_CONNECTIONS_MAX {
         open.push(rig.connect().await);
@@ -228,6 +236,59 @@ async fn a_connection_too_many_is_told_so() {
     assert_eq!(said, "{\"error\":\"too_many_connections\",\"acked\":0}\n");
     let expected = format!("more than {LISTEN_CONNECTIONS_MAX} connections");
     assert_eq!(rig.handle.health.last_error(), Some(expected));
+    let view = rig.handle.health.view();
+    let told = "all 64 connections are taken: more are refused until one ends";
+    assert_eq!((view.state, view.detail.as_deref()), (HealthState::Degraded, Some(told)));
+    drop(open.pop());
+    let is_up = || rig.handle.health.view().state == HealthState::Up;
+    soon(until(is_up)).await;
+    talk(&mut rig, &mut open[0]).await;
+    rig.stop().await;
+}
+
+/// Whether the kernel runs a keep-alive timer for the connection from `local` to
+/// `remote`, as /proc/net/tcp tells it.
+fn is_watched(local: u16, remote: u16) -> bool {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let ends = (format!(":{local:04X}"), format!(":{remote:04X}"));
+    let connection =
+        |fields: &Vec<&str>| fields[1].ends_with(&ends.0) && fields[2].ends_with(&ends.1);
+    let mut all = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    all.find(connection).is_some_and(|fields| fields[5].starts_with("02:"))
+}
+
+#[tokio::test]
+async fn the_kernel_asks_after_a_silent_sender() {
+    let rig = start(&listen("127.0.0.1:0", ""));
+    let peer = rig.connect().await;
+    let port = rig.handle.local_addr.unwrap().port();
+    soon(until(|| is_watched(port, peer.local_addr().unwrap().port()))).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_of_http_is_taken_for_lines() {
+    let mut rig = start(&listen("127.0.0.1:0", ""));
+    let long = format!("POST /{} HTTP/1.1\r\n\r\n{{\"n\":1}}\n", "a".repeat(2 << 20));
+    let body = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\n{\"n\":1}\n";
+    for request in [body, &long] {
+        let mut peer = rig.connect().await;
+        // It may be closed before it has sent all of it.
+        let _ = soon(peer.write_all(request.as_bytes())).await;
+        let mut said = String::new();
+        let _ = soon(peer.read_to_string(&mut said)).await;
+        if request == body {
+            let expected = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\
+                            Content-Length: 62\r\nConnection: close\r\n\r\n\
+                            {\"error\":\"this is HTTP: use a source of type http\",\"acked\":0}\n";
+            assert_eq!(said, expected);
+        }
+    }
+    let told = "a peer spoke HTTP and was turned away: that needs a source of type http";
+    assert_eq!(rig.handle.health.view().detail.as_deref(), Some(told));
+    assert_eq!((rig.handle.health.lines(), rig.handle.health.view().errors), (0, 2));
+    let mut peer = rig.connect().await;
+    talk(&mut rig, &mut peer).await;
     rig.stop().await;
 }
 

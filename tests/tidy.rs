@@ -33,8 +33,9 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("mqtt", &["core", "config", "mqtt"], &["sled"]),
     // Three clients of brokers, with three duties. What they share is `mqtt`.
     ("link", &["core", "wire", "mqtt", "link"], &["sled"]),
-    ("source", &["core", "config", "wire", "mqtt", "source"], &["sled"]),
-    ("output", &["core", "config", "wire", "mqtt", "output"], &["sled"]),
+    ("source", &["core", "config", "wire", "mqtt", "peer", "source"], &["sled"]),
+    ("output", &["core", "config", "wire", "mqtt", "peer", "output"], &["sled"]),
+    ("peer", &["peer"], &["sled", "rumqttc"]),
     ("host", &["core", "host"], &["sled", "rumqttc"]),
     ("http", &["core", "wire", "http"], &["sled", "rumqttc"]),
 ];

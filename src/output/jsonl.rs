@@ -2,8 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::queue::Queue;
@@ -13,7 +13,8 @@ use super::{Counts, Pauses};
 const BATCH_MAX: usize = 256;
 
 /// The file, and lines on their way into it. After an error it goes on where the
-/// disk stopped, so that no line is torn or repeated in one file.
+/// disk stopped, so that no line is torn or repeated in one file. One that the end of
+/// an earlier process tore stays alone on its line.
 #[derive(Debug)]
 struct Writer {
     path: PathBuf,
@@ -53,14 +54,26 @@ impl Writer {
         if self.open.as_ref().is_some_and(|(_, ours)| Some(*ours) == there) {
             return Ok(());
         }
-        let file = OpenOptions::new().append(true).create(true).open(&self.path)?;
-        let ours = name(&file.metadata()?);
+        let mut file = OpenOptions::new().append(true).create(true).open(&self.path)?;
+        let facts = file.metadata()?;
+        let ours = name(&facts);
+        if facts.is_file() && ends_torn(&self.path, facts.len())? {
+            file.write_all(b"\n")?;
+        }
         self.open = Some((file, ours));
         // A line that was begun in the old file is whole in the new one.
         let begun = self.lines[..self.done].iter().rposition(|byte| *byte == b'\n');
         self.done = begun.map_or(0, |end| end + 1);
         Ok(())
     }
+}
+
+/// Whether the last line has no end.
+fn ends_torn(path: &Path, length: u64) -> io::Result<bool> {
+    let Some(last) = length.checked_sub(1) else { return Ok(false) };
+    let mut byte = [0];
+    File::open(path)?.read_exact_at(&mut byte, last)?;
+    Ok(byte != *b"\n")
 }
 
 pub(super) async fn run(path: PathBuf, queue: Arc<Queue>, counts: Arc<Counts>) {
@@ -111,6 +124,21 @@ mod tests {
         writer.lines.extend_from_slice(b"four\n");
         writer.write().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"three\nfour\n");
+    }
+
+    #[test]
+    fn a_line_that_a_power_cut_tore_is_not_glued_to_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results.jsonl");
+        for (there, expected) in
+            [("", "new\n"), ("old\n", "old\nnew\n"), ("old\n{\"to", "old\n{\"to\nnew\n")]
+        {
+            std::fs::write(&path, there).unwrap();
+            let mut writer = Writer::new(path.clone());
+            writer.lines.extend_from_slice(b"new\n");
+            writer.write().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        }
     }
 
     #[test]

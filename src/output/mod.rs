@@ -38,7 +38,7 @@ pub const QUEUE_MAX: usize = 4_096;
 /// out at once, when a source falls silent that the others waited for.
 pub const ORDERED_QUEUE_MAX: usize = QUEUE_MAX + HELD_READINGS_MAX;
 /// How long an output may take to write what waits when the agent stops.
-const STOP_WITHIN: Duration = Duration::from_secs(2);
+pub const STOP_WITHIN: Duration = Duration::from_millis(1_500);
 /// The pause after a first failure; it doubles with each further one,
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 /// up to this.
@@ -250,7 +250,7 @@ impl OutputHandle {
         bound.wait_for(Option::is_some).await.ok().and_then(|address| *address)
     }
 
-    /// Writes what waits, within two seconds, and ends the output.
+    /// Writes what waits, within [`STOP_WITHIN`], and ends the output.
     pub async fn stop(mut self) {
         self.queue.close();
         if timeout(STOP_WITHIN, &mut self.task).await.is_err() {

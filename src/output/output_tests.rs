@@ -184,6 +184,11 @@ fn packet(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
 /// Accepts one connection and acknowledges publishes until a DISCONNECT or until
 /// it has `most`, which it leaves unacknowledged: first byte, topic, payload.
 fn serve(listener: &TcpListener, most: usize) -> Vec<(u8, String, Vec<u8>)> {
+    serve_but(listener, most, "")
+}
+
+/// As [`serve`], of a broker that ends the connection over one topic.
+fn serve_but(listener: &TcpListener, most: usize, topic_not: &str) -> Vec<(u8, String, Vec<u8>)> {
     let (mut stream, _) = listener.accept().unwrap();
     let mut got = Vec::new();
     while let Some((kind, body)) = packet(&mut stream) {
@@ -192,6 +197,13 @@ fn serve(listener: &TcpListener, most: usize) -> Vec<(u8, String, Vec<u8>)> {
             3 => {
                 let length = usize::from(u16::from_be_bytes([body[0], body[1]]));
                 let topic = String::from_utf8(body[2..2 + length].to_vec()).unwrap();
+                if topic == topic_not {
+                    // Closed with bytes unread it would be reset, and what was
+                    // acknowledged before might not arrive.
+                    stream.shutdown(std::net::Shutdown::Write).unwrap();
+                    let _ = stream.read_to_end(&mut Vec::new());
+                    break;
+                }
                 got.push((kind, topic, body[4 + length..].to_vec()));
                 if got.len() == most {
                     break;
@@ -205,21 +217,68 @@ fn serve(listener: &TcpListener, most: usize) -> Vec<(u8, String, Vec<u8>)> {
     got
 }
 
+fn on_site(listener: &TcpListener) -> OutputSettings {
+    settings(OutputKind::Mqtt(Broker {
+        host: "127.0.0.1".into(),
+        port: listener.local_addr().unwrap().port(),
+        client_id: "on-site".into(),
+        path: None,
+        login: Login::default(),
+    }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_the_broker_hangs_up_over_is_given_up_and_the_rest_goes_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let handle = spawn(on_site(&listener));
+    for (seq, entity) in [(1, "a"), (2, "bad"), (3, "c")] {
+        handle.offer(&item_of(result(entity, seq, 10)));
+    }
+    let broker = tokio::task::spawn_blocking(move || {
+        let bad = "tidegate/gw/windows/w/bad/p";
+        let refusing = (0..3).flat_map(|_| serve_but(&listener, usize::MAX, bad));
+        let taken: Vec<_> = refusing.collect();
+        (taken, serve_but(&listener, usize::MAX, bad))
+    });
+    let facts = until(&handle, |facts| facts.written == 2 && facts.failing.is_none()).await;
+    assert_eq!((facts.dropped, facts.failures), (1, 3));
+    handle.stop().await;
+    let (before, after) = broker.await.unwrap();
+    let topics = |got: &[(u8, String, Vec<u8>)]| -> Vec<String> {
+        got.iter().map(|(_, topic, _)| topic.rsplit('/').nth(1).unwrap().to_owned()).collect()
+    };
+    assert_eq!((topics(&before), topics(&after)), (vec!["a".to_owned()], vec!["c".to_owned()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_takes_connections_and_ends_them_is_no_good_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let handle = spawn(on_site(&listener));
+    let broker = tokio::task::spawn_blocking(move || {
+        for _ in 0..3 {
+            let (mut stream, _) = listener.accept().unwrap();
+            packet(&mut stream).unwrap();
+            stream.write_all(&[0x20, 2, 0, 0]).unwrap();
+        }
+        serve(&listener, usize::MAX)
+    });
+    until(&handle, |facts| facts.failures == 3).await;
+    assert!(handle.facts().failing.is_some());
+    handle.offer(&item_of(result("a", 1, 10)));
+    until(&handle, |facts| facts.written == 1 && facts.failing.is_none()).await;
+    handle.stop().await;
+    assert_eq!(broker.await.unwrap().len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_on_site_keeps_the_newest_result_of_each_series() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let on_site = on_site(&listener);
     let broker = tokio::task::spawn_blocking(move || {
         let lost = serve(&listener, 1);
         (lost, serve(&listener, usize::MAX))
     });
-    let handle = spawn(settings(OutputKind::Mqtt(Broker {
-        host: "127.0.0.1".into(),
-        port,
-        client_id: "on-site".into(),
-        path: None,
-        login: Login::default(),
-    })));
+    let handle = spawn(on_site);
     handle.offer(&item_of(result("a", 1, 10)));
     // The first connection is cut with the publish unacknowledged.
     until(&handle, |facts| facts.failures > 0).await;

@@ -3,7 +3,7 @@
 //! Each client has a short queue of its own. One that takes nothing for a while
 //! when that is full is cut off: it can connect again, and knows by the gap in
 //! `seq` what it missed. Nothing that clients send is looked at; one that closes its side is
-//! taken to have left.
+//! taken to have left, and one that vanished is found out by the kernel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,6 +20,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::queue::Queue;
 use super::{Counts, Item, Pauses, SocketAddress};
+use crate::peer;
 
 /// Clients of one socket.
 const CLIENTS_MAX: usize = 32;
@@ -69,7 +70,7 @@ impl Listener {
         Ok(match self {
             Listener::Tcp(listener) => {
                 let stream = listener.accept().await?.0;
-                stream.set_nodelay(true)?;
+                peer::prepare(&stream)?;
                 let (read, write) = stream.into_split();
                 (Box::new(read), Box::new(write))
             }

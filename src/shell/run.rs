@@ -46,6 +46,7 @@ use crate::http::config::ConfigBoard;
 use crate::http::metrics::Metrics;
 use crate::http::stream::Results;
 use crate::link::{self, LinkHandle};
+use crate::output;
 use crate::source::health::HealthBoard;
 use crate::source::{self, Bound, SourceError};
 use crate::store::worker::Worker;
@@ -61,6 +62,16 @@ const GOODBYE_WITHIN: Duration = Duration::from_millis(1_500);
 const FRESH_WITHIN: Duration = Duration::from_millis(500);
 /// Longest wait at a stop for the store to close.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// What the help of `run` says of SIGTERM: the phases of a stop, one after the other;
+/// brokers and outputs are one.
+const STOP_WITHIN: Duration = Duration::from_secs(8);
+const _: () = {
+    let (broker, output) = (GOODBYE_WITHIN.as_millis(), output::STOP_WITHIN.as_millis());
+    let leaving = if broker > output { broker } else { output };
+    let others = SOURCES_WITHIN.as_millis() + SETTLE_WITHIN.as_millis() + CLOSE_WITHIN.as_millis();
+    assert!(leaving + others <= STOP_WITHIN.as_millis());
+};
 
 /// Why the agent did not start; for people.
 #[derive(Debug)]
@@ -382,7 +393,7 @@ impl Running {
         RunEnd { failure, ..hurried(&self.reports.borrow()) }
     }
 
-    /// Stops in phases; below eight seconds whatever hangs.
+    /// Stops in phases; within eight seconds whatever hangs.
     pub async fn stop(mut self) -> RunEnd {
         self.roster.stop(|_| true, SOURCES_WITHIN).await;
         self.driver_stop.send_replace(true);
@@ -399,16 +410,19 @@ impl Running {
         self.store_watch.abort();
         self.sampler.task.abort();
         let goodbyes = self.links.into_iter().map(|link| timeout(GOODBYE_WITHIN, link.stop()));
-        if futures_util::future::join_all(goodbyes).await.iter().any(Result::is_err) {
-            tracing::debug!("a broker does not say goodbye");
-        }
+        let goodbyes = async {
+            if futures_util::future::join_all(goodbyes).await.iter().any(Result::is_err) {
+                tracing::debug!("a broker does not say goodbye");
+            }
+        };
         let Some(end) = end else {
+            goodbyes.await;
             tracing::warn!(
                 "the agent did not settle in time: what waits goes out at the next start"
             );
             return hurried(&report);
         };
-        end.site.stop().await;
+        tokio::join!(goodbyes, end.site.stop());
         let (store, is_settled, backlog) = (end.store, end.is_settled, end.backlog);
         let close = tokio::task::spawn_blocking(|| store.close_and_join());
         if timeout(CLOSE_WITHIN, close).await.is_err() {

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use crate::config::{self, Config};
 use crate::core::seam::Shown;
 use crate::http::stream::Results;
@@ -49,11 +51,10 @@ impl Site {
         self.outputs.iter().for_each(|output| output.offer(&item));
     }
 
-    /// Writes what waits and ends the outputs.
+    /// Writes what waits and ends the outputs, all at once: within the time that one
+    /// may take.
     pub async fn stop(self) {
-        for output in self.outputs {
-            output.stop().await;
-        }
+        join_all(self.outputs.into_iter().map(OutputHandle::stop)).await;
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod feed;
 mod file;
+mod foreign;
 pub mod health;
 pub mod lines;
 mod listen;

@@ -54,8 +54,8 @@ fn j_01_nan_and_infinity_are_refused_line_by_line() {
     assert_eq!(readings, ["clamp pulses=i64 413", "clamp energy=f64 1.5", "clamp n=i64 4"]);
     let expected = [
         "syntax: line 1: invalid number at column 41",
-        "syntax: line 2: expected value at column 40",
-        "syntax: line 3: expected value at column 40",
+        "syntax: line 2: not JSON at column 40",
+        "syntax: line 3: not JSON at column 40",
     ];
     assert_eq!(refused, expected);
 }
@@ -114,11 +114,38 @@ null
     ];
     assert_eq!(readings, expected);
     let expected = [
-        "no_value: line 2: the line holds no value",
-        "no_value: line 5: the line holds no value",
-        "no_value: line 6: the line holds no value",
+        "no_value: line 2: the line holds no value: no member beside those of [source.map], or all null",
+        "no_value: line 5: the line holds no value: no member beside those of [source.map], or all null",
+        "no_value: line 6: the line holds no value: no member beside those of [source.map], or all null",
         "shape: line 7: expected an object, found null",
         "shape: line 8: expected an object, found an array",
+    ];
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn a_stranger_learns_what_a_line_is_and_lacks() {
+    let stream = r#"cpu,host=a load=1.5 1764464523123000000
+ temperature 21
+{"entity":"e","property":"p","value":tru}
+{"entity":"e","property":"p","value":null}
+{"entity":"e","values":{"p":null}}
+{"entity":"e","values":{}}
+{"entity":"e","property":"p"}
+{"entity":"e","property":"p","value":1,"quality":192}
+"#;
+    let (readings, refused) = lines(&source(""), stream);
+    assert_eq!(readings, Vec::<String>::new());
+    let expected = [
+        "syntax: line 1: not JSON at column 1 (is it line protocol? then `format = \"influx\"`)",
+        "syntax: line 2: not JSON at column 2",
+        "syntax: line 3: not JSON at column 41",
+        "no_value: line 4: value is null: no value",
+        "no_value: line 5: all of values is null: no value",
+        "no_value: line 6: values is empty: no value",
+        "no_value: line 7: the line holds no value: nothing at /value or /values",
+        "shape: line 8: quality \"192\" is not good, uncertain or bad; what it means can be said in \
+         the source's `quality`",
     ];
     assert_eq!(refused, expected);
 }
@@ -150,7 +177,7 @@ fn j_05_bom_and_crlf_cost_nothing() {
     let joined = b"{\"n\":1}\n\xef\xbb\xbf{\"n\":2}\n{\"n\":3}";
     let (readings, refused) = lines(&flat(""), joined);
     assert_eq!(readings, ["e n=i64 1", "e n=i64 3"]);
-    assert_eq!(refused, ["syntax: line 2: expected value at column 1"]);
+    assert_eq!(refused, ["syntax: line 2: not JSON at column 1"]);
     // Objects over several lines are not taken, each piece says so.
     let pretty = "{\n  \"n\": 10,\n  \"x\": { \"y\": 1.25 }\n}\n";
     let (readings, refused) = lines(&flat(""), pretty);
@@ -273,7 +300,7 @@ fn other_shapes_are_mapped_by_pointers_and_wrong_ones_are_refused() {
         "time: line 2: time is a boolean, not text or number",
         "no_property: line 3: the line has a value and no property",
         "shape: line 4: entity is a number, not a text",
-        "shape: line 5: quality is not good, uncertain or bad",
+        "shape: line 5: quality \"fine\" is not good, uncertain or bad; what it means can be said in the source's `quality`",
         "shape: line 6: in \"values\": expected an object, found an array",
         "range: line 7: in \"t\": 1e400 is too large for a number",
         "name: line 8: property is empty",
@@ -300,5 +327,8 @@ fn names_units_and_qualities_are_changed_as_the_source_says() {
     use tidegate::core::reading::Quality::{Bad, Good, Uncertain};
     let expected = [("pressure", Some("kPa"), Good), ("t", Some("C"), Bad), ("t", None, Uncertain)];
     assert_eq!(found, expected);
-    assert_eq!(refused[0].reason, "line 4: quality is not good, uncertain or bad");
+    assert_eq!(
+        refused[0].reason,
+        "line 4: quality \"ok\" is not good, uncertain or bad; what it means can be said in the source's `quality`"
+    );
 }

@@ -52,6 +52,14 @@ fn shown(reading: &Reading) -> String {
 }
 
 #[test]
+fn json_is_told_what_it_is() {
+    let (readings, refused) = lines_of(&source(""), b"{\"entity\":\"e\",\"values\":{\"p\":1}}\n");
+    assert_eq!(readings, Vec::<String>::new());
+    let expected = "syntax: line 1: not line protocol (is it JSON? then `format = \"json\"`)";
+    assert_eq!(refused, [expected]);
+}
+
+#[test]
 fn l_01_crlf_is_no_part_of_anything() {
     let stream = "oven,zone=a temp=181.5,door=\"shut\" 1772366400000000000\r\noven,zone=b temp=182\r\n\
                   oven,zone=c ok=true 1772366401000000000\r\n\r\noven,zone=d n=7i 1772366402000000000\r\n";

@@ -44,6 +44,10 @@ pub(super) struct Follower {
     /// Files that are there at the first look are read from their end.
     skips_what_is_there: bool,
     has_looked: bool,
+    /// Whose turn it is.
+    turn: usize,
+    /// What the last look found wrong.
+    troubles: Vec<String>,
 }
 
 struct Followed {
@@ -53,6 +57,14 @@ struct Followed {
     gatherer: Gatherer,
     /// Read up to here.
     read_to: u64,
+    /// No whole line of what was read is left.
+    is_used_up: bool,
+    /// Its turn ends here: where the file ended when the turn began.
+    turn_ends: u64,
+    /// Why it could not be read the last time,
+    trouble: Option<String>,
+    /// and that this is not tried again before the next look.
+    is_put_off: bool,
     /// NUL bytes passed over in front of the next line.
     nul_bytes: u64,
     /// Whether a path names it.
@@ -75,6 +87,8 @@ impl Follower {
             known: known.into_iter().map(|place| (place.identity, place)).collect(),
             skips_what_is_there,
             has_looked: false,
+            turn: 0,
+            troubles: Vec::new(),
         }
     }
 
@@ -85,22 +99,32 @@ impl Follower {
         place::encode(&places).into()
     }
 
-    /// Files that are followed.
-    pub(super) fn count(&self) -> usize {
-        self.files.len()
+    /// Whether any file can be read.
+    pub(super) fn is_reading(&self) -> bool {
+        self.files.iter().any(|file| file.trouble.is_none())
     }
 
-    /// Looks which files there are; what is wrong is told, and does not keep the
-    /// others from being read.
-    pub(super) fn look(&mut self, now: Uptime) -> Vec<String> {
+    /// What is wrong now.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        let of_files = self.files.iter().filter_map(|file| file.trouble.as_ref());
+        let more = of_files.filter(|trouble| !self.troubles.contains(trouble));
+        self.troubles.iter().chain(more).cloned().collect()
+    }
+
+    /// Looks which files there are; what is wrong does not keep the others from being
+    /// read.
+    pub(super) fn look(&mut self, now: Uptime) {
         let mut troubles = Vec::new();
-        let listed = match list(self.settings.folder()) {
-            Ok(listed) => listed,
+        match list(self.settings.folder()) {
+            Ok(listed) => self.look_at(&listed, now, &mut troubles),
             Err(error) => {
                 troubles.push(format!("{}: {error}", self.settings.folder().display()));
-                return troubles;
             }
-        };
+        }
+        self.troubles = troubles;
+    }
+
+    fn look_at(&mut self, listed: &BTreeSet<PathBuf>, now: Uptime, troubles: &mut Vec<String>) {
         self.files.iter_mut().for_each(|file| file.is_named = false);
         let pattern = self.settings.pattern().to_owned();
         let is_ours = |path: &&PathBuf| -> bool {
@@ -128,13 +152,16 @@ impl Follower {
         }
         self.has_looked = true;
         for file in &mut self.files {
+            file.is_put_off = false;
             if let Err(error) = file.look(&self.source, now, self.settings.complete_after) {
                 troubles.push(format!("{}: {error}", file.path.display()));
             }
         }
+        let turn = self.files.get(self.turn).map(|file| file.place.identity);
         self.files.retain(|file| !file.is_left(now));
         self.files.sort_by(|one, other| one.path.cmp(&other.path));
-        troubles
+        let has_turn = |file: &Followed| Some(file.place.identity) == turn;
+        self.turn = self.files.iter().position(has_turn).unwrap_or(self.turn);
     }
 
     /// A path leads to a file: one that is followed, that was followed, or a new
@@ -181,16 +208,33 @@ impl Follower {
         Ok(())
     }
 
-    /// The next lines of any file.
-    pub(super) fn step(&mut self, arrival: Arrival) -> Result<Step, String> {
-        for file in &mut self.files {
-            match file.step(arrival, &self.source) {
-                Ok(Some(gathered)) => return Ok(Step::Lines(Box::new(gathered))),
+    /// The next lines of any file. They take turns, and a turn reaches to where the
+    /// file ended when it began. So files of the past are read one after the other, in
+    /// the order of their paths, and one that grows faster than it is read keeps none
+    /// waiting. One that cannot be read is passed over until the next look.
+    pub(super) fn step(&mut self, arrival: Arrival) -> Step {
+        let count = self.files.len();
+        for at in (self.turn..self.turn + count).map(|at| at % count) {
+            let file = &mut self.files[at];
+            if file.is_put_off {
+                continue;
+            }
+            match file.take_turn(arrival, &self.source) {
+                Ok(Some(gathered)) => {
+                    let is_over = file.place.offset >= file.turn_ends;
+                    self.turn = if is_over { at + 1 } else { at };
+                    return Step::Lines(Box::new(gathered));
+                }
                 Ok(None) => {}
-                Err(error) => return Err(format!("{}: {error}", file.path.display())),
+                Err(error) => {
+                    file.trouble = Some(format!("{}: {error}", file.path.display()));
+                    file.is_put_off = true;
+                    // What was read and not handed in is read again.
+                    file.begin_at(file.place.offset, &self.source);
+                }
             }
         }
-        Ok(Step::Nothing)
+        Step::Nothing
     }
 }
 
@@ -231,6 +275,10 @@ impl Followed {
             place,
             gatherer: Gatherer::new(source),
             read_to: offset,
+            is_used_up: true,
+            turn_ends: offset,
+            trouble: None,
+            is_put_off: false,
             nul_bytes: 0,
             is_named: true,
             quiet_since: now,
@@ -243,7 +291,7 @@ impl Followed {
     fn begin_at(&mut self, offset: u64, source: &Source) {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.gatherer = Gatherer::of_file(source, name, offset);
-        (self.read_to, self.nul_bytes) = (offset, 0);
+        (self.read_to, self.nul_bytes, self.is_used_up) = (offset, 0, true);
     }
 
     /// Finds out whether the file was cut or written anew, and whether its last
@@ -254,12 +302,17 @@ impl Followed {
         now: Uptime,
         complete_after: std::time::Duration,
     ) -> io::Result<()> {
+        if !self.is_used_up {
+            // Whole lines that were read before the file was cut are lines all the same.
+            return Ok(());
+        }
         let length = self.file.metadata()?.len();
         let is_cut = length < self.read_to || !self.place.is_of(&self.file)?;
         if is_cut {
             self.place.offset = 0;
             self.place.digest = place::digest(&self.file, 0)?;
             self.begin_at(0, source);
+            self.turn_ends = 0;
         }
         if is_cut || length > self.read_to {
             self.quiet_since = now;
@@ -281,9 +334,19 @@ impl Followed {
 
     /// Everything is settled up to this byte of what the gatherer took.
     fn settle(&mut self, through: u64) -> io::Result<()> {
-        self.place.offset = self.gatherer.base + through;
-        self.place.digest = place::digest(&self.file, self.place.offset)?;
+        let offset = self.gatherer.base + through;
+        let digest = place::digest(&self.file, offset)?;
+        (self.place.offset, self.place.digest) = (offset, digest);
         Ok(())
+    }
+
+    fn take_turn(&mut self, arrival: Arrival, source: &Source) -> io::Result<Option<Gathered>> {
+        if self.place.offset >= self.turn_ends {
+            self.turn_ends = self.file.metadata()?.len();
+        }
+        let gathered = self.step(arrival, source)?;
+        self.trouble = None;
+        Ok(gathered)
     }
 
     fn step(&mut self, arrival: Arrival, source: &Source) -> io::Result<Option<Gathered>> {
@@ -293,6 +356,7 @@ impl Followed {
                 self.settle(gathered.through)?;
                 return Ok(Some(gathered));
             }
+            self.is_used_up = true;
             if self.gatherer.splitter.is_ended() {
                 // What comes now begins a line.
                 self.begin_at(self.place.offset, source);
@@ -316,6 +380,7 @@ impl Followed {
             let nul = space[..count].iter().take_while(|byte| is_at_line && **byte == 0).count();
             space.copy_within(nul..count, 0);
             self.gatherer.splitter.filled(count - nul);
+            self.is_used_up = false;
             self.gatherer.base += nul as u64;
             self.nul_bytes += nul as u64;
             skipped += nul as u64;
@@ -355,3 +420,7 @@ impl Followed {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

@@ -24,6 +24,7 @@ use super::{Door, SourceMessage};
 use crate::config::{FileSource, Source};
 use crate::core::reading::Arrival;
 use crate::core::seam::{Advance, Batch, Outcome};
+use crate::core::time::Uptime;
 
 /// Batches that wait for their receipts.
 const OUTSTANDING_MAX: usize = 32;
@@ -41,6 +42,7 @@ pub(super) async fn run(settings: FileSource, source: Source, position: Arc<[u8]
         handed_in,
         outstanding: VecDeque::new(),
         troubles: Vec::new(),
+        looked_at: Uptime::default(),
         settings,
         source,
         door,
@@ -58,6 +60,8 @@ struct Following {
     handed_in: Arc<[u8]>,
     outstanding: VecDeque<(oneshot::Receiver<Outcome>, Arc<[u8]>)>,
     troubles: Vec<String>,
+    /// When the last look ended.
+    looked_at: Uptime,
     settings: FileSource,
     source: Source,
     door: Door,
@@ -80,7 +84,11 @@ impl Following {
             }
             next = match next {
                 Next::Look => self.look().await,
-                Next::Step => self.step().await,
+                Next::Step => match self.step().await {
+                    // Where there is always something to read there may be new files.
+                    Next::Step if self.is_look_due() => Next::Look,
+                    next => next,
+                },
                 Next::End => return,
             };
         }
@@ -106,11 +114,22 @@ impl Following {
 
     async fn look(&mut self) -> Next {
         let now = (self.door.clock)().uptime;
-        let Some(troubles) = self.with(move |follower| follower.look(now)).await else {
+        if self.with(move |follower| follower.look(now)).await.is_none() {
             return Next::End;
-        };
-        self.tell(troubles);
+        }
+        self.looked_at = (self.door.clock)().uptime;
+        self.tell_of_files();
         Next::Step
+    }
+
+    fn is_look_due(&self) -> bool {
+        let since = (self.door.clock)().uptime.since_ns(self.looked_at);
+        u128::from(since) >= self.settings.poll.as_nanos()
+    }
+
+    fn tell_of_files(&mut self) {
+        let troubles = self.follower.as_ref().map(Follower::troubles);
+        self.tell(troubles.unwrap_or_default());
     }
 
     /// Says what is wrong when that changes.
@@ -119,11 +138,10 @@ impl Following {
             self.door.health.up();
         } else if troubles != self.troubles {
             self.door.health.note_error(troubles.join("; "));
-            let is_all = self.follower.as_ref().is_none_or(|follower| follower.count() == 0);
             let said = troubles.join("; ");
-            match is_all {
-                true => self.door.health.down(said, None),
-                false => self.door.health.degraded(said, None),
+            match self.follower.as_ref().is_some_and(Follower::is_reading) {
+                true => self.door.health.degraded(said, None),
+                false => self.door.health.down(said, None),
             }
         }
         self.troubles = troubles;
@@ -135,7 +153,7 @@ impl Following {
             return Next::End;
         };
         match step {
-            Ok(Step::Lines(gathered)) => {
+            Step::Lines(gathered) => {
                 self.door.health.note_lines(gathered.lines, gathered.batch.refused.len() as u64);
                 // Blank lines move the place with the next batch.
                 let batch = gathered.batch;
@@ -144,9 +162,8 @@ impl Following {
                 }
                 self.hand_in(batch).await
             }
-            Ok(Step::Nothing) => self.rest(arrival).await,
-            Err(trouble) => {
-                self.tell(vec![trouble]);
+            Step::Nothing => {
+                self.tell_of_files();
                 self.rest(arrival).await
             }
         }

@@ -66,6 +66,9 @@ impl InfluxParser {
                 None => Ok(()),
             };
         }
+        if is_json(point) {
+            return Err(syntax("not line protocol (is it JSON? then `format = \"json\"`)"));
+        }
         let mut cursor = Cursor { text: point, at: 0 };
         let measurement = cursor.name(MEASUREMENT, "measurement")?;
         let tags = tags(&mut cursor)?;
@@ -251,6 +254,11 @@ fn float(text: &str) -> Option<f64> {
     let is_number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '.'))
         && text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     is_number.then(|| text.parse().ok()).flatten()
+}
+
+/// Whether it is an object of JSON. No point is one: it does not end with a brace.
+fn is_json(point: &str) -> bool {
+    point.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(point).is_ok()
 }
 
 fn syntax(what: impl Into<String>) -> Fault {

@@ -9,17 +9,16 @@
 //! - a surrogate without its partner is no text: refused, inside composites too;
 //! - composites keep their text, up to [`NESTING_MAX`] levels.
 //!
-//! Objects are opened one level at a time, so that no depth of nesting reaches
-//! the stack.
+//! Objects are opened one level at a time ([`level`]), so that no depth of nesting
+//! reaches the stack.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::level::{self, Members, elements, kind, members, string};
 use super::series::Interner;
 use super::{Fault, check_name, time};
 use crate::config::{Format, Pointer, Source, SourceMap, TimeUnit};
@@ -44,8 +43,6 @@ pub struct Names<'a> {
     /// The property of its value.
     pub property: Option<&'a str>,
 }
-
-type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
 /// What all readings of one line share.
 struct Common<'a> {
@@ -101,8 +98,8 @@ impl JsonParser {
     ) -> Result<(), Fault> {
         let before = readings.len();
         let result =
-            self.parse_line(line, names, readings).and_then(|()| match readings.len() - before {
-                0 => Err(Fault::new("no_value", "the line holds no value")),
+            self.parse_line(line, names, readings).and_then(|top| match readings.len() - before {
+                0 => Err(Fault::new("no_value", self.why_no_value(&top))),
                 1..=SOURCE_BATCH_MAX => Ok(()),
                 count => {
                     let what = format!("{count} readings in one line; at most {SOURCE_BATCH_MAX}");
@@ -115,13 +112,13 @@ impl JsonParser {
         result
     }
 
-    fn parse_line(
+    fn parse_line<'a>(
         &mut self,
-        line: &str,
+        line: &'a str,
         names: Names<'_>,
         readings: &mut Vec<Reading>,
-    ) -> Result<(), Fault> {
-        let top = members_of_text(line)?;
+    ) -> Result<Members<'a>, Fault> {
+        let top = level::members_of_line(line)?;
         let map = &self.map;
         let entity = text_or_integer(find(&top, &map.entity)?, "entity")?;
         let default = names.entity.or(self.entity.as_deref());
@@ -150,7 +147,28 @@ impl JsonParser {
                 add(interner, &common, &name, raw, readings)?;
             }
         }
-        Ok(())
+        Ok(top)
+    }
+
+    /// Of a line in which all is right but that there is nothing in it.
+    fn why_no_value(&self, top: &Members<'_>) -> String {
+        let SourceMap { value, values, .. } = &self.map;
+        let is_null =
+            |pointer| matches!(find_even_null(top, pointer), Ok(Some(raw)) if raw.get() == "null");
+        if is_null(value) {
+            return "value is null: no value".to_owned();
+        }
+        match find(top, values) {
+            Ok(Some(raw)) if raw.get().contains("null") => {
+                "all of values is null: no value".to_owned()
+            }
+            Ok(Some(_)) => "values is empty: no value".to_owned(),
+            _ if values.names().is_empty() => {
+                "the line holds no value: no member beside those of [source.map], or all null"
+                    .to_owned()
+            }
+            _ => format!("the line holds no value: nothing at {value} or {values}"),
+        }
     }
 
     fn device_time(&self, raw: Option<&RawValue>) -> Result<Option<DeviceTime>, Fault> {
@@ -209,6 +227,11 @@ fn within(fault: Fault, name: &str) -> Fault {
 
 /// Follows a pointer; `None` where it leads nowhere or to `null`.
 fn find<'a>(top: &Members<'a>, pointer: &Pointer) -> Result<Option<&'a RawValue>, Fault> {
+    let found = find_even_null(top, pointer)?;
+    Ok(found.filter(|raw| raw.get() != "null"))
+}
+
+fn find_even_null<'a>(top: &Members<'a>, pointer: &Pointer) -> Result<Option<&'a RawValue>, Fault> {
     let Some((first, rest)) = pointer.names().split_first() else { return Ok(None) };
     let get = |members: &Members<'a>, name: &str| {
         members.iter().find(|(key, _)| key == name).map(|(_, raw)| *raw)
@@ -220,19 +243,7 @@ fn find<'a>(top: &Members<'a>, pointer: &Pointer) -> Result<Option<&'a RawValue>
             _ => return Ok(None),
         }
     }
-    Ok(found.filter(|raw| raw.get() != "null"))
-}
-
-/// What a value is, for people.
-fn kind(raw: &RawValue) -> &'static str {
-    match raw.get().as_bytes().first() {
-        Some(b'{') => "an object",
-        Some(b'[') => "an array",
-        Some(b'"') => "a text",
-        Some(b't' | b'f') => "a boolean",
-        Some(b'n') => "null",
-        _ => "a number",
-    }
+    Ok(found)
 }
 
 fn text<'a>(raw: Option<&'a RawValue>, what: &str) -> Result<Option<Cow<'a, str>>, Fault> {
@@ -264,17 +275,22 @@ fn text_or_integer<'a>(
 
 /// `known` are the source's own words, and may be numbers.
 fn quality(raw: Option<&RawValue>, known: &BTreeMap<String, Quality>) -> Result<Quality, Fault> {
-    let written =
-        if known.is_empty() { text(raw, "quality") } else { text_or_integer(raw, "quality") };
-    let written = written?;
-    if let Some(quality) = written.as_deref().and_then(|word| known.get(word)) {
+    let Some(word) = text_or_integer(raw, "quality")? else { return Ok(Quality::Good) };
+    if let Some(quality) = known.get(word.as_ref()) {
         return Ok(*quality);
     }
-    match written.as_deref() {
-        None | Some("good") => Ok(Quality::Good),
-        Some("uncertain") => Ok(Quality::Uncertain),
-        Some("bad") => Ok(Quality::Bad),
-        Some(_) => Err(Fault::new("shape", "quality is not good, uncertain or bad")),
+    match word.as_ref() {
+        "good" => Ok(Quality::Good),
+        "uncertain" => Ok(Quality::Uncertain),
+        "bad" => Ok(Quality::Bad),
+        word => {
+            let shown: String = word.chars().take(60).collect();
+            let what = format!(
+                "quality {shown:?} is not good, uncertain or bad; \
+                 what it means can be said in the source's `quality`"
+            );
+            Err(Fault::new("shape", what))
+        }
     }
 }
 
@@ -320,7 +336,7 @@ fn check_composite(raw: &RawValue) -> Result<(), Fault> {
     while let Some(raw) = open.pop() {
         match raw.get().as_bytes().first() {
             Some(b'{') => open.extend(members(raw)?.into_iter().map(|(_, raw)| raw)),
-            Some(b'[') => open.extend(parse::<Elements<'_>>(raw.get())?.0),
+            Some(b'[') => open.extend(elements(raw)?),
             Some(b'"') => drop(string(raw)?),
             _ => {}
         }
@@ -346,119 +362,4 @@ fn depth(text: &str) -> usize {
         }
     }
     deepest
-}
-
-fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
-    serde_json::from_str(text).map_err(|error| {
-        let what = error.to_string().replace(" at line 1 column ", " at column ");
-        let is_repeat = error.is_data() && what.starts_with(REPEATED);
-        Fault::new(if is_repeat { "duplicate_key" } else { "syntax" }, what)
-    })
-}
-
-fn string(raw: &RawValue) -> Result<Cow<'_, str>, Fault> {
-    parse::<Text<'_>>(raw.get()).map(|text| text.0)
-}
-
-/// The members of an object, its values unopened.
-fn members(raw: &RawValue) -> Result<Members<'_>, Fault> {
-    members_of_text(raw.get())
-}
-
-fn members_of_text(text: &str) -> Result<Members<'_>, Fault> {
-    match parse::<Object<'_>>(text) {
-        Ok(object) => Ok(object.0),
-        // Right JSON of another shape is told apart from wrong JSON.
-        Err(fault) => match serde_json::from_str::<&RawValue>(text) {
-            Ok(raw) if !raw.get().starts_with('{') => {
-                Err(Fault::new("shape", format!("expected an object, found {}", kind(raw))))
-            }
-            _ => Err(fault),
-        },
-    }
-}
-
-const REPEATED: &str = "repeated key";
-
-/// Text borrowed from the line where it has no escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
-
-/// An object opened by one level.
-struct Object<'a>(Members<'a>);
-
-impl<'de> Deserialize<'de> for Object<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectVisitor;
-        impl<'de> Visitor<'de> for ObjectVisitor {
-            type Value = Object<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members: Members<'de> = Vec::with_capacity(8);
-                while let Some(Text(key)) = map.next_key()? {
-                    members.push((key, map.next_value()?));
-                }
-                if let Some(key) = repeated(&members) {
-                    let shown: String = key.chars().take(60).collect();
-                    return Err(serde::de::Error::custom(format!("{REPEATED} {shown:?}")));
-                }
-                Ok(Object(members))
-            }
-        }
-        deserializer.deserialize_map(ObjectVisitor)
-    }
-}
-
-/// A key that comes twice.
-fn repeated<'m>(members: &'m Members<'_>) -> Option<&'m str> {
-    if members.len() <= 16 {
-        let is_repeated = |i: usize| members[..i].iter().any(|(key, _)| *key == members[i].0);
-        return (1..members.len()).find(|i| is_repeated(*i)).map(|i| members[i].0.as_ref());
-    }
-    let mut keys: Vec<&str> = members.iter().map(|(key, _)| key.as_ref()).collect();
-    keys.sort_unstable();
-    keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
-}
-
-/// An array opened by one level.
-struct Elements<'a>(Vec<&'a RawValue>);
-
-impl<'de> Deserialize<'de> for Elements<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ElementsVisitor;
-        impl<'de> Visitor<'de> for ElementsVisitor {
-            type Value = Elements<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut elements = Vec::new();
-                while let Some(raw) = seq.next_element()? {
-                    elements.push(raw);
-                }
-                Ok(Elements(elements))
-            }
-        }
-        deserializer.deserialize_seq(ElementsVisitor)
-    }
 }

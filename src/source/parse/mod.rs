@@ -3,6 +3,7 @@
 pub mod bare;
 pub mod influx;
 pub mod json;
+mod level;
 pub(super) mod points;
 mod series;
 pub mod time;
