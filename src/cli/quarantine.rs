@@ -117,9 +117,10 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
         Act::Show { common, id } => show(common, *id),
         Act::Release { common, chosen } => {
             let config = common.config.load()?;
-            let Place::Live(data_dir) = Place::of(config.gateway.data_dir.clone())? else {
-                let what = "no agent runs, and only it can take readings in: start it first";
-                return Err(Failure::new(Exit::TryAgain, what));
+            let data_dir = match Place::of(config.gateway.data_dir.clone())? {
+                Place::Live(data_dir) => data_dir,
+                // Only an agent can take readings in.
+                Place::Still(data_dir) => return Err(control::no_agent(&data_dir)),
             };
             let ids = chosen.ids(&config)?;
             tell(

@@ -91,7 +91,13 @@ impl Token {
 
 fn read_bytes(path: &Path) -> Result<Arc<[u8]>, String> {
     let wrong = |what: String| format!("{}: {what}", path.display());
-    let cannot = |error: io::Error| wrong(format!("cannot be read: {error}"));
+    let cannot = |error: io::Error| {
+        let way_out = match error.kind() {
+            io::ErrorKind::NotFound => "write one with: umask 077; openssl rand -hex 32 > FILE",
+            _ => "let the user that runs Tidegate read it",
+        };
+        wrong(format!("cannot be read: {error}; {way_out}"))
+    };
     let mode = std::fs::metadata(path).map_err(cannot)?.permissions().mode() & 0o777;
     let refused = if path.starts_with(SYSTEMD_CREDENTIALS) { 0o037 } else { 0o077 };
     if mode & refused != 0 {

@@ -1,7 +1,6 @@
 //! The sources that run: started, stopped one by one, and all at the end.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,12 +74,6 @@ impl Roster {
             Some((name.clone(), Arc::clone(member.handle.push.as_ref()?)))
         });
         self.doors.open(pushes);
-    }
-
-    /// Where they listen, by name.
-    pub(super) fn addresses(&self) -> Vec<(String, SocketAddr)> {
-        let listening = self.members.iter();
-        listening.filter_map(|(name, one)| Some((name.clone(), one.handle.local_addr?))).collect()
     }
 
     /// Stops those of them that `leaves` names: they hand over what they hold, and

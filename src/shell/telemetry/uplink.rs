@@ -5,7 +5,7 @@ use tracing::{info, warn};
 use super::{Telemetry, length};
 use crate::core::id::UplinkId;
 use crate::core::seam::{DownCause, LinkNotice};
-use crate::core::time::MonoTime;
+use crate::core::time::{MonoTime, Span};
 use crate::http::status::code_meaning;
 
 impl Telemetry {
@@ -15,18 +15,10 @@ impl Telemetry {
         let named = |what: &str| format!("uplink {uplink} {what}");
         match notice {
             LinkNotice::Acknowledged { entries: _, took } => self.metrics.acknowledged(id, took),
-            LinkNotice::Up { down_for: Some(down_for), backlog, session_present } => {
-                self.metrics.reconnected(id);
-                if let Some(unsaid) = self.throttle.admit(&named("is up again"), now) {
-                    let down_for = length(down_for);
-                    info!(
-                        uplink,
-                        down_for, backlog, session_present, unsaid, "the uplink is up again"
-                    );
-                }
-            }
-            LinkNotice::Up { down_for: None, backlog, session_present } => {
-                info!(uplink, backlog, session_present, "the uplink is up");
+            LinkNotice::Up { down_for, backlog, session_present } => {
+                // It must not be said that it cannot connect once it is up.
+                self.throttle.forget_unsaid(&named("cannot connect"));
+                self.up(id, down_for, backlog, session_present, now);
             }
             LinkNotice::Down { reason, cause, backlog } => {
                 let (cause, reason) = match self.overdue.remove(&id) {
@@ -39,6 +31,7 @@ impl Telemetry {
                 }
             }
             LinkNotice::ConnectFailed { attempts, reason, cause, retry_in, backlog } => {
+                *self.failed_attempts.entry(id).or_default() += 1;
                 let cause = cause_word(cause);
                 let what = named(&format!("cannot connect ({cause})"));
                 if let Some(unsaid) = self.throttle.admit(&what, now) {
@@ -79,6 +72,38 @@ impl Telemetry {
                 self.throttle.clear(&named(&format!("is refused {source}")));
                 info!(uplink, %source, "the broker takes the source again");
             }
+        }
+    }
+
+    /// `session_present` is worth a word only where it is so.
+    fn up(
+        &mut self,
+        id: UplinkId,
+        down_for: Option<Span>,
+        backlog: u64,
+        session_present: bool,
+        now: MonoTime,
+    ) {
+        let uplink = self.uplinks.get(usize::from(id.0)).cloned().unwrap_or_default();
+        let session_present = session_present.then_some(true);
+        let Some(down_for) = down_for else {
+            let failed_attempts = self.failed_attempts.remove(&id);
+            info!(uplink, failed_attempts, backlog, session_present, "the uplink is up");
+            return;
+        };
+        self.metrics.reconnected(id);
+        if let Some(unsaid) = self.throttle.admit(&format!("uplink {uplink} is up again"), now) {
+            let failed_attempts = self.failed_attempts.remove(&id);
+            let down_for = length(down_for);
+            info!(
+                uplink,
+                down_for,
+                failed_attempts,
+                backlog,
+                session_present,
+                unsaid,
+                "the uplink is up again"
+            );
         }
     }
 }
