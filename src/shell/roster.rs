@@ -1,6 +1,7 @@
 //! The sources that run: started, stopped one by one, and all at the end.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +75,12 @@ impl Roster {
             Some((name.clone(), Arc::clone(member.handle.push.as_ref()?)))
         });
         self.doors.open(pushes);
+    }
+
+    /// Where they listen, by name, as far as they had their address when they started.
+    pub(super) fn addresses(&self) -> Vec<(String, SocketAddr)> {
+        let listening = self.members.iter();
+        listening.filter_map(|(name, one)| Some((name.clone(), one.handle.local_addr?))).collect()
     }
 
     /// Stops those of them that `leaves` names: they hand over what they hold, and

@@ -359,6 +359,12 @@ async fn open_store(
 }
 
 impl Running {
+    /// Where sources listen, by name; those left out wait for their address, or do not
+    /// listen on TCP.
+    pub fn sources(&self) -> Vec<(String, SocketAddr)> {
+        self.reloadable.roster.addresses()
+    }
+
     /// The end of a run whose store hangs: nothing more can be made durable.
     fn hung(&self) -> RunEnd {
         let failure = Some(StoreFailure::Hangs(self.stuck_after));

@@ -45,9 +45,13 @@ fn create(path: &Path, mode: u32) -> io::Result<()> {
         _ => Path::new("."),
     };
     create_folder(above)?;
-    DirBuilder::new().mode(mode).create(path).or_else(|error| match path.is_dir() {
-        true => Ok(()),
-        false => Err(error),
+    DirBuilder::new().mode(mode).create(path).or_else(|error| match error.kind() {
+        _ if path.is_dir() => Ok(()),
+        io::ErrorKind::AlreadyExists => {
+            let what = format!("{} is a file, and no folder", path.display());
+            Err(io::Error::new(io::ErrorKind::NotADirectory, what))
+        }
+        _ => Err(error),
     })?;
     sync_folder(path)?;
     sync_folder(above)

@@ -121,7 +121,7 @@ async fn sigterm_in_the_middle_of_a_recovery_ends_the_agent_and_harms_no_journal
     plant.feed("in", 100).join();
     plant.kill();
     let journal = plant.folder().join("data/journal");
-    let manifest = journal.join("manifest");
+    let manifest = journal.join("MANIFEST");
     let aside = plant.folder().join("manifest");
     std::fs::rename(&manifest, &aside).unwrap();
     fifo(&manifest);
@@ -202,15 +202,17 @@ async fn what_keeps_it_from_starting_names_its_key_and_the_way_out() {
     plant.rewrite(&format!("{}/data", plant.folder().display()), beneath.to_str().unwrap());
     let said = plant.say(&["run"], 74);
     let expected = format!(
-        "tidegate: gateway.data_dir: {} cannot be made (Not a directory (os error 20)): mend that, \
-         or set another\n",
-        beneath.display()
+        "tidegate: gateway.data_dir: {} cannot be made ({} is a file, and no folder): mend that, or \
+         set another\n",
+        beneath.display(),
+        file.display()
     );
     assert_eq!(said, expected);
 
     std::fs::write(&plant.config, good).unwrap();
     let token = plant.folder().join("token");
-    let with_token = format!("[http]\nlisten = \"\"\ntoken_file = {}", json!(token));
+    let with_token =
+        format!("[http]\nlisten = \"127.0.0.1:{}\"\ntoken_file = {}", free_port(), json!(token));
     plant.rewrite("[http]\nlisten = \"\"", &with_token);
     let said = plant.say(&["run"], 78);
     assert!(said.contains("http.token_file: ") && said.contains("openssl rand"), "{said}");

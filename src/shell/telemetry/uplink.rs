@@ -119,3 +119,86 @@ const fn cause_word(cause: DownCause) -> &'static str {
         DownCause::Asked => "asked",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::http::metrics::Metrics;
+    use crate::shell::log_line::heard;
+
+    const UPLINK: UplinkId = UplinkId(0);
+
+    /// What is said of each fact, and of the minute after the last.
+    fn said(facts: impl IntoIterator<Item = (u64, LinkNotice)>) -> Vec<String> {
+        let names = vec!["main".to_owned()];
+        let mut telemetry = Telemetry::new(Arc::new(Metrics::new(names.clone())), names);
+        let at = |second: u64| MonoTime::from_ns(second * 1_000_000_000);
+        let lines = heard::during(|| {
+            let mut last = 0;
+            for (second, fact) in facts {
+                telemetry.uplink(UPLINK, fact, at(second));
+                last = second;
+            }
+            (last..last + 90).for_each(|second| telemetry.sweep(at(second)));
+        });
+        lines.iter().map(|line| line.to_text()).collect()
+    }
+
+    fn failed(attempts: u32, cause: DownCause) -> LinkNotice {
+        let reason = "no answer".to_owned();
+        LinkNotice::ConnectFailed {
+            attempts,
+            reason,
+            cause,
+            retry_in: Span::from_secs(1),
+            backlog: 0,
+        }
+    }
+
+    fn up(down_for: Option<Span>) -> LinkNotice {
+        LinkNotice::Up { down_for, backlog: 3, session_present: false }
+    }
+
+    #[test]
+    fn an_uplink_that_is_up_is_not_said_to_be_unable_to_connect() {
+        let lines = said([
+            (0, failed(1, DownCause::Network)),
+            (1, failed(2, DownCause::Network)),
+            (3, failed(3, DownCause::Tls)),
+            (7, up(None)),
+        ]);
+        let failed = "the uplink cannot connect: uplink=main";
+        let expected = [
+            format!("{failed} cause=network reason=\"no answer\" attempts=1 retry_in=1s backlog=0"),
+            format!("{failed} cause=tls reason=\"no answer\" attempts=3 retry_in=1s backlog=0"),
+            "the uplink is up: uplink=main failed_attempts=3 backlog=3".to_owned(),
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn attempts_that_failed_are_told_with_the_next_line_that_it_is_up() {
+        let minute = Some(Span::from_secs(60));
+        let lines = said([
+            (0, up(None)),
+            (10, failed(1, DownCause::Network)),
+            (20, up(minute)),
+            (30, failed(1, DownCause::Network)),
+            (40, up(minute)),
+            (90, failed(1, DownCause::Network)),
+            (100, up(minute)),
+        ]);
+        let ups: Vec<&str> =
+            lines.iter().map(String::as_str).filter(|line| line.contains(" is up")).collect();
+        let again = "the uplink is up again: uplink=main down_for=\"1m 0s\" failed_attempts=";
+        let expected = [
+            "the uplink is up: uplink=main backlog=3".to_owned(),
+            format!("{again}1 backlog=3"),
+            format!("{again}2 backlog=3 unsaid=1"),
+        ];
+        assert_eq!(ups, expected);
+        assert!(lines.iter().all(|line| !line.contains("the same again")), "{lines:?}");
+    }
+}
