@@ -51,7 +51,8 @@ enum Act {
     /// Hand it in again: a line through its source's parser as it is now, a reading
     /// under its source's next number with its first event time and the flag
     /// `released`. The gap record of the number that it had stands. Needs the
-    /// running agent. Ends with 1 when one is refused again, with its new reason.
+    /// running agent (74 without). Ends with 1 when one is refused again, with its
+    /// new reason.
     /// A crash between the acceptance and its note leaves it here: look at the
     /// readings before you release it twice.
     #[command(

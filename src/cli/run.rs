@@ -17,7 +17,7 @@ use crate::store::OpenError;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tidegate run -c /etc/tidegate/tidegate.toml\n\
-    SIGTERM stops it within eight seconds; a second one stops it at once.\n\
+    SIGTERM stops it within eight seconds, also while it starts; a second one stops it at once.\n\
     SIGHUP reads FILE again: sources and gateway.log may change; anything else, or\n\
     anything wrong, leaves all as it was.")]
 pub(super) struct Args {
