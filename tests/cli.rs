@@ -229,7 +229,7 @@ fn what_is_not_there_is_said_plainly() {
         (&["status", "-c", c], 74, &no_agent),
         (&["status", "-c", c, "--watch", "--json"], 74, &no_agent),
         (&["lateness", "-c", c], 74, &no_agent),
-        (&["quarantine", "release", "--all", "-c", c], 75, "start it first"),
+        (&["quarantine", "release", "--all", "-c", c], 74, &no_agent),
         (&["quarantine", "show", "9", "-c", c], 1, "nothing of that number in quarantine"),
         (&["journal", "stats", "--journal", "/nowhere"], 74, "/nowhere: there is no such folder"),
         (&["journal", "verify", "--journal", c], 74, "is a file, and no folder"),

@@ -2,9 +2,13 @@
 //! refused by name; what is wrong leaves everything as it was.
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+#[path = "reload/addresses.rs"]
+mod addresses;
 #[expect(dead_code, reason = "each test crate uses its own part of this")]
 #[path = "cases/agent.rs"]
 mod agent;
+#[path = "reload/kinds.rs"]
+mod kinds;
 mod support;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -53,6 +57,13 @@ fn hang_up(plant: &Plant) {
     let pid = plant.pid().to_string();
     let sent = std::process::Command::new("kill").args(["-HUP", &pid]).status();
     assert!(sent.unwrap().success());
+}
+
+/// What a source says of itself.
+fn health(plant: &Plant, source: &str) -> Value {
+    let status = status(plant);
+    let mut sources = status["sources"].as_array().unwrap().iter();
+    sources.find(|one| one["name"] == source).unwrap()["health"].clone()
 }
 
 /// A sender that waits for its receipts.

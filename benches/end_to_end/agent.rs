@@ -22,7 +22,7 @@ pub(crate) async fn fill_and_drain(format: &str, count: u64) -> Duration {
     let config = Config::parse(&config, Path::new("bench")).unwrap();
     let running = run::start(config, Notices::default()).await;
     let running = running.unwrap_or_else(|error| panic!("{error}"));
-    let input = running.sources[0].1;
+    let input = running.sources()[0].1;
     let own = std::process::id();
 
     let (started, cpu) = (Instant::now(), cpu_seconds(own));

@@ -116,13 +116,10 @@ fn exchange(data_dir: &Path, request: &str, within: Duration) -> io::Result<Vec<
 /// What to say about such an error.
 pub(super) fn failure(data_dir: &Path, error: &io::Error) -> Failure {
     if let Some(why) = absence(error, data_dir) {
-        let start = "start it with `systemctl start tidegate`, or `tidegate run`";
-        let what = if error.kind() == io::ErrorKind::PermissionDenied {
-            why
-        } else {
-            format!("{why}: {start}")
-        };
-        return Failure::new(Exit::Io, what);
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return Failure::new(Exit::Io, why);
+        }
+        return no_agent(data_dir);
     }
     if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
         let what = "the agent on DIR does not answer in time: its log says what keeps it";
@@ -132,15 +129,23 @@ pub(super) fn failure(data_dir: &Path, error: &io::Error) -> Failure {
     Failure::io(format_args!("the agent on {} cannot be asked", path.display()), error)
 }
 
+/// What to say where it is known that nobody could be asked.
+pub(super) fn no_agent(data_dir: &Path) -> Failure {
+    let start = "start it with `systemctl start tidegate`, or `tidegate run`";
+    Failure::new(Exit::Io, format_args!("{}: {start}", nobody(data_dir)))
+}
+
+fn nobody(data_dir: &Path) -> String {
+    format!("no agent runs on {}", data_dir.display())
+}
+
 /// Why nobody could be asked, where that is what the error means.
 pub(super) fn absence(error: &io::Error, data_dir: &Path) -> Option<String> {
     // By the system's word: an agent that has nothing of a name says `NotFound` too.
     error.raw_os_error()?;
     let place = data_dir.display();
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Some(format!("no agent runs on {place}"))
-        }
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Some(nobody(data_dir)),
         io::ErrorKind::PermissionDenied => {
             Some(format!("the agent's socket in {place} is its owner's alone: try sudo"))
         }

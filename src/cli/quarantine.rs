@@ -51,7 +51,8 @@ enum Act {
     /// Hand it in again: a line through its source's parser as it is now, a reading
     /// under its source's next number with its first event time and the flag
     /// `released`. The gap record of the number that it had stands. Needs the
-    /// running agent. Ends with 1 when one is refused again, with its new reason.
+    /// running agent (74 without). Ends with 1 when one is refused again, with its
+    /// new reason.
     /// A crash between the acceptance and its note leaves it here: look at the
     /// readings before you release it twice.
     #[command(
@@ -117,9 +118,10 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
         Act::Show { common, id } => show(common, *id),
         Act::Release { common, chosen } => {
             let config = common.config.load()?;
-            let Place::Live(data_dir) = Place::of(config.gateway.data_dir.clone())? else {
-                let what = "no agent runs, and only it can take readings in: start it first";
-                return Err(Failure::new(Exit::TryAgain, what));
+            let data_dir = match Place::of(config.gateway.data_dir.clone())? {
+                Place::Live(data_dir) => data_dir,
+                // Only an agent can take readings in.
+                Place::Still(data_dir) => return Err(control::no_agent(&data_dir)),
             };
             let ids = chosen.ids(&config)?;
             tell(

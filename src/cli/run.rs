@@ -1,22 +1,23 @@
 //! `tidegate run`: the agent.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ConfigFile;
 use super::logging::{self, Log};
-use crate::config::Credentials;
+use crate::config::{Config, Credentials};
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::host::signal::Signals;
 use crate::shell::lock::LockError;
 use crate::shell::reload::Origin;
-use crate::shell::run::{self, StartupError, StoreFailure};
+use crate::shell::run::{self, StoreFailure};
+use crate::shell::startup::StartupError;
 use crate::store::OpenError;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tidegate run -c /etc/tidegate/tidegate.toml\n\
-    SIGTERM stops it within eight seconds; a second one stops it at once.\n\
+    SIGTERM stops it within eight seconds, also while it starts; a second one stops it at once.\n\
     SIGHUP reads FILE again: sources and gateway.log may change; anything else, or\n\
     anything wrong, leaves all as it was.")]
 pub(super) struct Args {
@@ -32,9 +33,15 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
         .map_err(|error| Failure::io("the runtime cannot start", &error))?;
     // First of all: a SIGHUP that comes early must not end the process.
     let signals = runtime.block_on(async { Signals::new() });
-    let signals = signals.map_err(|error| Failure::io("signals cannot be handled", &error))?;
+    let mut signals = signals.map_err(|error| Failure::io("signals cannot be handled", &error))?;
     let credentials = Credentials::given(host::systemd::credentials_directory());
-    let config = args.config.load_with(&credentials)?;
+    let path = args.config.path.clone();
+    let Some(config) = runtime.block_on(load(path, credentials.clone(), &mut signals)) else {
+        // The read that hangs must not keep the process.
+        runtime.shutdown_background();
+        return Ok(Exit::Done);
+    };
+    let config = config?;
     let Log { notices, switch } = logging::start(&config.gateway.log, config.gateway.log_format)?;
     let data_dir = config.gateway.data_dir.clone();
     let origin = Origin { file: args.config.path.clone(), credentials, log: switch };
@@ -53,6 +60,23 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Io, "stopped before the last readings were durable"));
     }
     Ok(Exit::Done)
+}
+
+/// The configuration; `None` when a signal asked for the end before it could be read.
+async fn load(
+    file: PathBuf,
+    credentials: Credentials,
+    signals: &mut Signals,
+) -> Option<Result<Config, Failure>> {
+    // On a thread of its own: it may lie on a disk that does not answer.
+    let loading = tokio::task::spawn_blocking(move || Config::load(&file, &credentials));
+    tokio::select! {
+        loaded = loading => Some(match loaded {
+            Ok(loaded) => loaded.map_err(|problems| Failure::new(Exit::Config, problems)),
+            Err(error) => Err(Failure::new(Exit::Bug, error)),
+        }),
+        () = signals.stop() => None,
+    }
 }
 
 fn hung(limit: Duration, data_dir: &Path) -> Failure {
@@ -74,12 +98,11 @@ const fn exit_of(error: &StartupError) -> Exit {
         StartupError::Config(_) | StartupError::Store(OpenError::NewerSchema { .. }) => {
             Exit::Config
         }
-        StartupError::Store(OpenError::Thread) => Exit::Bug,
+        StartupError::Store(OpenError::Thread) | StartupError::Broke => Exit::Bug,
         StartupError::Store(OpenError::Io { .. })
         | StartupError::Lock(LockError::Io { .. })
         | StartupError::DataDir { .. }
         | StartupError::Clock(_)
-        | StartupError::Source { .. }
         | StartupError::Signals(_) => Exit::Io,
     }
 }

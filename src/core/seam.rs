@@ -352,6 +352,8 @@ pub struct Recovered {
     pub dedupe: Option<Vec<u8>>,
     /// Why the numbering cannot be continued, if it cannot.
     pub broken_numbering: Option<String>,
+    /// Whether the run before this one ended without closing the journal.
+    pub was_cut_short: bool,
     /// The disk.
     pub disk: DiskFacts,
 }

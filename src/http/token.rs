@@ -88,7 +88,13 @@ impl Token {
 
 fn read_bytes(path: &Path) -> Result<Arc<[u8]>, String> {
     let wrong = |what: String| format!("{}: {what}", path.display());
-    let cannot = |error: io::Error| wrong(format!("cannot be read: {error}"));
+    let cannot = |error: io::Error| {
+        let way_out = match error.kind() {
+            io::ErrorKind::NotFound => "write one with: umask 077; openssl rand -hex 32 > FILE",
+            _ => "let the user that runs Tidegate read it",
+        };
+        wrong(format!("cannot be read: {error}; {way_out}"))
+    };
     let mode = std::fs::metadata(path).map_err(cannot)?.permissions().mode() & 0o777;
     if !is_private(mode, path.starts_with(SYSTEMD_CREDENTIALS)) {
         let what = format!("others than its owner have access (mode {mode:04o})");

@@ -15,6 +15,7 @@ pub mod reload;
 pub mod roster;
 pub mod run;
 pub mod site;
+pub mod startup;
 pub mod telemetry;
 pub mod text;
 pub mod throttle;

@@ -9,7 +9,11 @@
 //!
 //! - What is wrong is found before anything is touched: nothing is half applied.
 //!   Should an address be lost between its old and its new holder, the sources that
-//!   were stopped start again as they were.
+//!   were stopped start again as they were; one that lacks its address then binds it
+//!   by itself when it can.
+//! - An address that others hold is wrong, for the file can be mended. One that this
+//!   machine does not have now is not, nor is one that the source had before: that
+//!   source waits for it, as it does at a start.
 //! - A source that is the same in both files notices nothing. One that changes stops
 //!   like at the end of the agent, with receipts for what it has handed in, and then
 //!   starts anew; where only its stamps or its repeats change, not even that.
@@ -18,19 +22,26 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
-use super::roster::{Change, Positions};
-use super::run::Running;
+use super::desk;
+use super::roster::{Change, Positions, Roster};
 use crate::config::{Address, Config, Credentials, Problems, Source, SourceKind};
-use crate::host::systemd;
+use crate::host::{HostClock, systemd};
+use crate::http::config::ConfigBoard;
 use crate::source::{self, Bound, SourceError};
 
 /// Longest wait for a source to hand over what it holds: for a commit, or a broker's
 /// answer.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Longest wait for the file to be read: a disk that does not answer must not keep the
+/// next reload waiting for ever.
+const LOAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// Sets the filter of the log.
 pub type LogSwitch = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
@@ -49,6 +60,18 @@ impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Origin").field("file", &self.file).finish_non_exhaustive()
     }
+}
+
+/// What a reload may change of a running agent.
+#[derive(Debug)]
+pub(super) struct Reloadable {
+    /// What is in force.
+    pub(super) config: Config,
+    pub(super) board: ConfigBoard,
+    pub(super) roster: Roster,
+    pub(super) changes: mpsc::Sender<Change>,
+    pub(super) parsers: desk::Sources,
+    pub(super) clock: Arc<HostClock>,
 }
 
 /// How the sources of two configurations differ, by name.
@@ -108,11 +131,11 @@ impl fmt::Display for Plan {
     }
 }
 
-impl Running {
+impl Reloadable {
     /// Reads the configuration again, and applies it or keeps the old one; says
     /// which in the log and in the status. May be dropped half done where the agent
     /// is stopped next.
-    pub async fn reload(&mut self, origin: &Origin) {
+    pub(super) async fn reload(&mut self, origin: &Origin) {
         systemd::reloading();
         let outcome = self.try_reload(origin).await;
         self.board.reloaded(self.clock.now().wall, &outcome);
@@ -146,38 +169,53 @@ impl Running {
     async fn apply(&mut self, plan: &Plan, next: &Config, file: &Path) -> Result<String, String> {
         let in_the_way = |error: SourceError| format!("{}: {error}", file.display());
         let starting = |source: &&Source| plan.starts(&source.name);
+        let mut told = plan.to_string();
         let mut bound: Vec<(&Source, Bound)> = Vec::new();
         let mut held: Vec<&Source> = Vec::new();
         for source in next.sources.iter().filter(starting) {
             match self.is_held_by_leaving(source, plan) {
                 true => held.push(source),
-                false => bound.push((source, source::bind(source).map_err(in_the_way)?)),
+                false => bound.push((source, self.bind(source, &mut told).map_err(in_the_way)?)),
             }
         }
         self.roster.stop(|name| plan.stops(name), STOP_WITHIN).await;
-        let rest: Result<Vec<_>, _> =
-            held.into_iter().map(|source| Ok((source, source::bind(source)?))).collect();
-        let rest = match rest.map_err(in_the_way) {
-            Ok(rest) => rest,
-            Err(reason) => {
-                drop(bound);
-                self.start_again(plan).await?;
-                return Err(reason);
+        for source in held {
+            match self.bind(source, &mut told) {
+                Ok(address) => bound.push((source, address)),
+                Err(error) => {
+                    drop(bound);
+                    self.start_again(plan).await?;
+                    return Err(in_the_way(error));
+                }
             }
-        };
+        }
         let positions = self.tell_core(next).await?;
-        for (source, bound) in bound.into_iter().chain(rest) {
+        for (source, bound) in bound {
             self.roster.start(source, bound, &positions);
         }
         self.sources_changed(&next.sources);
-        Ok(plan.to_string())
+        Ok(told)
     }
 
     /// Whether a source that is going to stop listens where this one will.
     fn is_held_by_leaving(&self, source: &Source, plan: &Plan) -> bool {
         let Some(wanted) = address(source) else { return false };
         let leaving = self.config.sources.iter().filter(|known| plan.stops(&known.name));
-        leaving.filter_map(address).any(|held| held == wanted)
+        leaving.filter_map(address).any(|held| excludes(held, wanted))
+    }
+
+    /// What the source has to start with; `told` hears of it where that is not all.
+    fn bind(&self, source: &Source, told: &mut String) -> Result<Bound, SourceError> {
+        let before = self.config.sources.iter().find(|known| known.name == source.name);
+        let is_new = before.and_then(address) != address(source);
+        match source::bind(source) {
+            Err(error) if error.is_absent || !is_new => {
+                let SourceError { source, reason, .. } = error;
+                told.push_str(&format!("; source {source} waits: {reason}"));
+                Ok(Bound::default())
+            }
+            other => other,
+        }
     }
 
     /// Starts the sources again, as they were before, that were stopped for a change that
@@ -186,10 +224,9 @@ impl Running {
         let old = self.config.clone();
         let positions = self.tell_core(&old).await?;
         for source in old.sources.iter().filter(|source| plan.stops(&source.name)) {
-            match source::bind(source) {
-                Ok(bound) => self.roster.start(source, bound, &positions),
-                Err(error) => tracing::error!(%error, "the source cannot start again"),
-            }
+            // Its address may be lost meanwhile: the source says so and waits for it.
+            let bound = source::bind(source).unwrap_or_default();
+            self.roster.start(source, bound, &positions);
         }
         self.sources_changed(&old.sources);
         Ok(())
@@ -207,17 +244,21 @@ impl Running {
 
     fn sources_changed(&mut self, sources: &[Source]) {
         self.roster.open_doors();
-        self.sources = self.roster.addresses();
         self.parsers.set(sources);
     }
 }
 
 async fn load(file: PathBuf, credentials: Credentials) -> Result<Config, String> {
+    let shown = file.display().to_string();
     // The file may be on a slow disk.
-    let loaded = tokio::task::spawn_blocking(move || Config::load(&file, &credentials)).await;
-    match loaded {
-        Ok(loaded) => loaded.map_err(|problems| one_line(&problems)),
-        Err(error) => Err(format!("it could not be read: {error}")),
+    let loading = tokio::task::spawn_blocking(move || Config::load(&file, &credentials));
+    match timeout(LOAD_WITHIN, loading).await {
+        Ok(Ok(loaded)) => loaded.map_err(|problems| one_line(&problems)),
+        Ok(Err(error)) => Err(format!("{shown}: it could not be read: {error}")),
+        Err(_) => {
+            let limit = humantime::format_duration(LOAD_WITHIN);
+            Err(format!("{shown}: not read within {limit}; look at its disk (dmesg), and reload"))
+        }
     }
 }
 
@@ -230,5 +271,44 @@ fn address(source: &Source) -> Option<&Address> {
     match &source.kind {
         SourceKind::Listen { address, .. } => Some(address),
         _ => None,
+    }
+}
+
+/// Whether nobody can listen at one of them while somebody listens at the other.
+fn excludes(one: &Address, other: &Address) -> bool {
+    match (one, other) {
+        (Address::Tcp(one), Address::Tcp(other)) if one != other => {
+            let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
+            // Port 0 is another one for each.
+            is_any && one.port() == other.port() && one.port() != 0
+        }
+        (one, other) => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn an_address_of_all_interfaces_excludes_its_port_on_each() {
+        let tcp = |text: &str| Address::Tcp(text.parse().unwrap());
+        let unix = |path: &str| Address::Unix(Path::new(path).to_owned());
+        let both = |one: &Address, other: &Address| {
+            assert_eq!(excludes(one, other), excludes(other, one), "{one:?} {other:?}");
+            excludes(one, other)
+        };
+        assert!(both(&tcp("127.0.0.1:7000"), &tcp("127.0.0.1:7000")));
+        assert!(both(&tcp("127.0.0.1:7000"), &tcp("0.0.0.0:7000")));
+        assert!(both(&tcp("127.0.0.1:7000"), &tcp("[::]:7000")), "Linux takes both families");
+        assert!(both(&tcp("0.0.0.0:7000"), &tcp("[::]:7000")));
+        assert!(!both(&tcp("127.0.0.1:7000"), &tcp("127.0.0.2:7000")));
+        assert!(!both(&tcp("127.0.0.1:7000"), &tcp("0.0.0.0:7001")));
+        assert!(!both(&tcp("127.0.0.1:0"), &tcp("0.0.0.0:0")));
+        assert!(both(&unix("/run/a"), &unix("/run/a")));
+        assert!(!both(&unix("/run/a"), &unix("/run/b")));
+        assert!(!both(&unix("/run/a"), &tcp("0.0.0.0:7000")));
     }
 }

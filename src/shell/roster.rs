@@ -77,7 +77,7 @@ impl Roster {
         self.doors.open(pushes);
     }
 
-    /// Where they listen, by name.
+    /// Where they listen, by name, as far as they had their address when they started.
     pub(super) fn addresses(&self) -> Vec<(String, SocketAddr)> {
         let listening = self.members.iter();
         listening.filter_map(|(name, one)| Some((name.clone(), one.handle.local_addr?))).collect()

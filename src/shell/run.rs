@@ -6,10 +6,7 @@
 //! a deadline. A crash at any point costs nothing but repeats, so a phase that takes too
 //! long is cut off.
 
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -20,24 +17,23 @@ use tokio::time::timeout;
 
 use super::Report;
 use super::channels;
-use super::desk;
 use super::driver::{Driver, DriverEnd, Outbox};
 use super::ingest::Doors;
 use super::listen::{self, Listening, Routes};
-use super::lock::{Lock, LockError};
+use super::lock::Lock;
 use super::notices::Notices;
-use super::reload::Origin;
-use super::roster::{Change, Roster};
+use super::reload::{Origin, Reloadable};
+use super::roster::Roster;
 use super::site::Site;
+use super::startup::{LastRun, StartupError};
 use super::telemetry::Telemetry;
 use super::watchdog::{self, Watched};
 use super::wiring;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::core::agent::Agent;
 use crate::core::id::UplinkId;
 use crate::core::limits::EVENT_QUEUE_MAX;
 use crate::core::seam::{Input, Recovered, StoreEvent};
-use crate::host::clocks::ClockFailure;
 use crate::host::sampler::{self, Sampler};
 use crate::host::signal::{Request, Signals};
 use crate::host::{self, HostClock};
@@ -47,11 +43,13 @@ use crate::http::metrics::Metrics;
 use crate::http::stream::Results;
 use crate::link::{self, LinkHandle};
 use crate::output;
+use crate::source;
 use crate::source::health::HealthBoard;
-use crate::source::{self, Bound, SourceError};
 use crate::store::worker::Worker;
 use crate::store::{self, OpenError};
 
+/// Longest wait at a stop for a start that is nearly done.
+const START_WITHIN: Duration = Duration::from_millis(500);
 /// Longest wait at a stop for the sources to hand over what they hold.
 const SOURCES_WITHIN: Duration = Duration::from_secs(2);
 /// Longest wait at a stop for the last commit, its PUBACKs and the last status message.
@@ -72,53 +70,6 @@ const _: () = {
     let others = SOURCES_WITHIN.as_millis() + SETTLE_WITHIN.as_millis() + CLOSE_WITHIN.as_millis();
     assert!(leaving + others <= STOP_WITHIN.as_millis());
 };
-
-/// Why the agent did not start; for people.
-#[derive(Debug)]
-pub enum StartupError {
-    /// The data directory cannot be made.
-    DataDir {
-        /// Which.
-        path: PathBuf,
-        /// What went wrong.
-        error: io::Error,
-    },
-    /// The data directory is in use, or its lock file is out of reach.
-    Lock(LockError),
-    /// A clock of this machine cannot be used.
-    Clock(ClockFailure),
-    /// The journal cannot be opened.
-    Store(OpenError),
-    /// A source cannot start.
-    Source {
-        /// Its name.
-        name: String,
-        /// What went wrong.
-        error: SourceError,
-    },
-    /// A value of the configuration is wrong: which, and how.
-    Config(String),
-    /// The system refuses signal handlers.
-    Signals(io::Error),
-}
-
-impl fmt::Display for StartupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartupError::DataDir { path, error } => {
-                write!(f, "gateway.data_dir: {}: {error}", path.display())
-            }
-            StartupError::Lock(error) => error.fmt(f),
-            StartupError::Clock(error) => error.fmt(f),
-            StartupError::Store(error) => write!(f, "the journal cannot be opened: {error}"),
-            StartupError::Source { name, error } => write!(f, "source {name}: {error}"),
-            StartupError::Config(problem) => f.write_str(problem),
-            StartupError::Signals(error) => write!(f, "signals cannot be handled: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartupError {}
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,19 +97,11 @@ pub enum StoreFailure {
 pub struct Running {
     /// The newest report; at most a second old while the agent turns.
     pub reports: watch::Receiver<Arc<Report>>,
-    /// Where sources listen, by name.
-    pub sources: Vec<(String, SocketAddr)>,
     /// Where HTTP answers; `None` when the address could not be had.
     pub http: Option<SocketAddr>,
     /// Asks the driver.
     pub requests: mpsc::Sender<api::Request>,
-    /// What is in force.
-    pub(super) config: Config,
-    pub(super) board: ConfigBoard,
-    pub(super) roster: Roster,
-    pub(super) changes: mpsc::Sender<Change>,
-    pub(super) parsers: desk::Sources,
-    pub(super) clock: Arc<HostClock>,
+    reloadable: Reloadable,
     driver_stop: watch::Sender<bool>,
     driver: JoinHandle<DriverEnd>,
     links: Vec<LinkHandle>,
@@ -168,12 +111,11 @@ pub struct Running {
     store_watch: JoinHandle<()>,
     stuck_after: Duration,
     sampler: Sampler,
-    _lock: Lock,
 }
 
-/// Runs the agent until a signal ends it. A second one ends it at once. SIGHUP reads
-/// the configuration again; one that came before all is set up does so then. The
-/// status has the `notices` of the log.
+/// Runs the agent until a signal ends it, also while it starts. A second one ends it at
+/// once. SIGHUP reads the configuration again; one that came before all is set up does
+/// so then. The status has the `notices` of the log.
 ///
 /// # Errors
 /// What keeps it from starting.
@@ -183,29 +125,19 @@ pub async fn run(
     origin: Origin,
     mut signals: Signals,
 ) -> Result<RunEnd, StartupError> {
-    let mut running = start(config, notices).await?;
-    running.board.loaded(&origin.file, running.clock.now().wall);
-    host::systemd::ready();
-    let version = env!("CARGO_PKG_VERSION");
-    match running.http {
-        Some(address) => {
-            tracing::info!(version, page = %format_args!("http://{address}/"), "ready");
-        }
-        None => tracing::info!(version, "ready"),
-    }
-    loop {
-        tokio::select! {
-            request = signals.next() => match request {
-                Request::Stop => break,
-                Request::Reload => tokio::select! {
-                    () = running.reload(&origin) => {}
-                    () = signals.stop() => break,
-                },
-            },
-            // The driver ends by itself only when the store thread is gone.
-            end = &mut running.driver => return Ok(broken(end.ok())),
-            _ = &mut running.store_watch => return Ok(running.hung()),
-        }
+    // A task of its own: what blocks there on a slow disk must not keep signals waiting.
+    let mut starting = tokio::spawn(start(config, notices));
+    let mut running = tokio::select! {
+        started = &mut starting => started.unwrap_or(Err(StartupError::Broke))?,
+        () = signals.stop() => return give_up(starting, &mut signals).await,
+    };
+    say_ready(&running, &origin);
+    let obeying = obey(&mut signals, &mut running.reloadable, &origin);
+    tokio::select! {
+        () = obeying => {}
+        // The driver ends by itself only when the store thread is gone.
+        end = &mut running.driver => return Ok(broken(end.ok())),
+        _ = &mut running.store_watch => return Ok(running.hung()),
     }
     host::systemd::stopping();
     tracing::info!("stopping");
@@ -217,6 +149,54 @@ pub async fn run(
     tokio::select! {
         end = running.stop() => Ok(end),
         end = in_a_hurry => Ok(end),
+    }
+}
+
+fn say_ready(running: &Running, origin: &Origin) {
+    let Reloadable { board, clock, .. } = &running.reloadable;
+    board.loaded(&origin.file, clock.now().wall);
+    host::systemd::ready();
+    let version = env!("CARGO_PKG_VERSION");
+    match running.http {
+        Some(address) => {
+            tracing::info!(version, page = %format_args!("http://{address}/"), "ready");
+        }
+        None => tracing::info!(version, "ready"),
+    }
+}
+
+/// Does what signals ask for, until they ask for the end.
+async fn obey(signals: &mut Signals, reloadable: &mut Reloadable, origin: &Origin) {
+    while signals.next().await == Request::Reload {
+        tokio::select! {
+            () = reloadable.reload(origin) => {}
+            () = signals.stop() => return,
+        }
+    }
+}
+
+/// Ends while the start is not done. One that is done within a moment stops in order;
+/// one that goes on is left as a crash would leave it, and as safely: nothing was
+/// accepted, and the journal stays claimed as long as it is open.
+async fn give_up(
+    starting: JoinHandle<Result<Running, StartupError>>,
+    signals: &mut Signals,
+) -> Result<RunEnd, StartupError> {
+    host::systemd::stopping();
+    tracing::info!("stopping: the start is not done yet");
+    let nothing_yet = RunEnd { is_durable: true, backlog: 0, failure: None };
+    let in_order = async {
+        match timeout(START_WITHIN, starting).await {
+            Ok(started) => Ok(started.unwrap_or(Err(StartupError::Broke))?.stop().await),
+            Err(_) => {
+                tracing::info!("stopped in the middle of the start: the next one begins anew");
+                Ok(nothing_yet)
+            }
+        }
+    };
+    tokio::select! {
+        end = in_order => end,
+        () = second_stop(signals) => Ok(nothing_yet),
     }
 }
 
@@ -263,15 +243,8 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let clock = Arc::new(HostClock::new());
     let lock = claim(&config, &clock)?;
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
-    let (store, recovered) = open_store(&config, store_events).await?;
-    // Before anything is started that would have to be stopped again.
-    let bound = match bind_sources(&config) {
-        Ok(bound) => bound,
-        Err(error) => {
-            store.close_and_join();
-            return Err(error);
-        }
-    };
+    let (store, recovered) = open_store(&config, lock, store_events).await?;
+    let last_run = LastRun::of(&recovered);
     let about = wiring::about(&config, &recovered, &clock);
     let names = wiring::uplink_names(&config);
     let metrics = Arc::new(Metrics::new(names.clone()));
@@ -287,6 +260,7 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let facts = Input::Clock(sampler::first(&sampling));
     agent.handle(&now, facts, &mut effects);
     let first = Report::new(&about, &agent.status(&now), &now);
+    last_run.say(first.journal.readings);
     let positions = agent.positions();
     let (senders, inbox) = channels::open(store_inbox);
     let links: Vec<LinkHandle> = (0..)
@@ -330,21 +304,18 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let listening = listen::start(address, token, wiring::data_dir(&config), routes).await;
 
     let mut roster = Roster::new(senders.sources, Arc::clone(&clock), doors, health);
-    for (source, bound) in config.sources.iter().zip(bound) {
+    for source in &config.sources {
+        // What cannot be had now, the source says and waits for.
+        let bound = source::bind(source).unwrap_or_default();
         roster.start(source, bound, &positions);
     }
     roster.open_doors();
+    let reloadable = Reloadable { config, board, roster, changes: senders.changes, parsers, clock };
     Ok(Running {
         reports,
-        sources: roster.addresses(),
         http: listening.address,
         requests: senders.requests,
-        config,
-        board,
-        roster,
-        changes: senders.changes,
-        parsers,
-        clock,
+        reloadable,
         driver_stop: senders.stop,
         driver,
         links,
@@ -353,31 +324,26 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
         store_watch,
         stuck_after,
         sampler,
-        _lock: lock,
     })
-}
-
-fn bind_sources(config: &Config) -> Result<Vec<Bound>, StartupError> {
-    let bind = |one: &config::Source| {
-        let named = |error| StartupError::Source { name: one.name.clone(), error };
-        source::bind(one).map_err(named)
-    };
-    config.sources.iter().map(bind).collect()
 }
 
 fn claim(config: &Config, clock: &HostClock) -> Result<Lock, StartupError> {
     let path = wiring::data_dir(config);
-    store::create_folder(path)
+    store::create_data_dir(path)
         .map_err(|error| StartupError::DataDir { path: path.to_owned(), error })?;
     Lock::take(path, clock.now().wall).map_err(StartupError::Lock)
 }
 
+/// The store keeps the `claim` for as long as it has the journal open, whatever becomes
+/// of the others.
 async fn open_store(
     config: &Config,
+    claim: Lock,
     events: mpsc::Sender<StoreEvent>,
 ) -> Result<(Worker, Recovered), StartupError> {
     let options = wiring::store_options(config);
     let pass_on = Box::new(move |event| {
+        let _claim = &claim;
         // The driver is gone only when the process ends.
         let _ = events.blocking_send(event);
     });
@@ -387,6 +353,12 @@ async fn open_store(
 }
 
 impl Running {
+    /// Where sources listen, by name; those left out wait for their address, or do not
+    /// listen on TCP.
+    pub fn sources(&self) -> Vec<(String, SocketAddr)> {
+        self.reloadable.roster.addresses()
+    }
+
     /// The end of a run whose store hangs: nothing more can be made durable.
     fn hung(&self) -> RunEnd {
         let failure = Some(StoreFailure::Hangs(self.stuck_after));
@@ -395,7 +367,7 @@ impl Running {
 
     /// Stops in phases; within eight seconds whatever hangs.
     pub async fn stop(mut self) -> RunEnd {
-        self.roster.stop(|_| true, SOURCES_WITHIN).await;
+        self.reloadable.roster.stop(|_| true, SOURCES_WITHIN).await;
         self.driver_stop.send_replace(true);
         let end = match timeout(SETTLE_WITHIN, &mut self.driver).await {
             Ok(end) => end.ok(),
@@ -423,12 +395,40 @@ impl Running {
             return hurried(&report);
         };
         tokio::join!(goodbyes, end.site.stop());
-        let (store, is_settled, backlog) = (end.store, end.is_settled, end.backlog);
-        let close = tokio::task::spawn_blocking(|| store.close_and_join());
+        let (uncommitted, backlog) = (end.uncommitted, end.backlog);
+        let close = tokio::task::spawn_blocking(|| end.store.close_and_join());
         if timeout(CLOSE_WITHIN, close).await.is_err() {
             tracing::warn!("the store does not close: the next start recovers it");
         }
-        tracing::info!(is_settled, backlog, "stopped");
-        RunEnd { is_durable: end.uncommitted == 0, backlog, failure: None }
+        tracing::info!("stopped: {}", last_words(uncommitted, backlog));
+        RunEnd { is_durable: uncommitted == 0, backlog, failure: None }
+    }
+}
+
+/// What an orderly stop leaves behind, for people.
+fn last_words(uncommitted: u64, backlog: u64) -> String {
+    let synced = match uncommitted {
+        0 => "all synced".to_owned(),
+        1 => "1 reading is not synced".to_owned(),
+        many => format!("{many} readings are not synced"),
+    };
+    match backlog {
+        0 => format!("{synced}, nothing waits for the broker"),
+        1 => format!("{synced}, 1 waits for the broker"),
+        many => format!("{synced}, {many} wait for the broker"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_facts() {
+        assert_eq!(last_words(0, 5), "all synced, 5 wait for the broker");
+        assert_eq!(last_words(0, 1), "all synced, 1 waits for the broker");
+        assert_eq!(last_words(0, 0), "all synced, nothing waits for the broker");
+        assert_eq!(last_words(1, 0), "1 reading is not synced, nothing waits for the broker");
+        assert_eq!(last_words(7, 9), "7 readings are not synced, 9 wait for the broker");
     }
 }

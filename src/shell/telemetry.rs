@@ -31,6 +31,8 @@ pub struct Telemetry {
     /// For uplinks that gave up a connection for want of a PUBACK: how long they waited. It
     /// is logged with the end of the connection.
     overdue: BTreeMap<UplinkId, Span>,
+    /// Attempts to connect that failed since it was last said that an uplink is up.
+    failed_attempts: BTreeMap<UplinkId, u64>,
     /// The sources that cannot read something that they should.
     troubled: BTreeMap<SourceId, sources::Trouble>,
     swept: MonoTime,
@@ -40,8 +42,15 @@ impl Telemetry {
     /// Counts into `metrics`; logs through `tracing`, uplinks by their names.
     pub fn new(metrics: Arc<Metrics>, uplinks: Vec<String>) -> Self {
         let (throttle, swept) = (Throttle::default(), MonoTime::default());
-        let (overdue, troubled) = (BTreeMap::new(), BTreeMap::new());
-        Self { metrics, uplinks, throttle, overdue, troubled, swept }
+        Self {
+            metrics,
+            uplinks,
+            throttle,
+            overdue: BTreeMap::new(),
+            failed_attempts: BTreeMap::new(),
+            troubled: BTreeMap::new(),
+            swept,
+        }
     }
 
     /// Logs what was counted for a minute and not logged. Cheap: looks no more than once a

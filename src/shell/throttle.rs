@@ -68,6 +68,15 @@ impl Throttle {
         due
     }
 
+    /// What was counted and not said of causes that begin so is said elsewhere. They
+    /// still count as said when they were.
+    pub fn forget_unsaid(&mut self, beginning: &str) {
+        let causes = self.causes.range_mut(beginning.to_owned()..);
+        causes
+            .take_while(|(cause, _)| cause.starts_with(beginning))
+            .for_each(|(_, known)| known.unsaid = 0);
+    }
+
     /// The cause is gone: should it come back, it is said at once.
     pub fn clear(&mut self, cause: &str) {
         self.causes.remove(cause);
@@ -125,6 +134,19 @@ mod tests {
         assert_eq!(throttle.overdue(at(60)), [("a".to_owned(), 2)]);
         assert_eq!(throttle.overdue(at(120)), []);
         assert_eq!(throttle.admit("a", at(121)), Some(0), "it rested and is new again");
+    }
+
+    #[test]
+    fn what_is_said_elsewhere_is_not_said_again() {
+        let mut throttle = Throttle::default();
+        for cause in ["down (network)", "down (tls)", "full"] {
+            throttle.admit(cause, at(0));
+            throttle.admit(cause, at(1));
+        }
+        throttle.forget_unsaid("down");
+        assert_eq!(throttle.admit("down (tls)", at(2)), None, "one line a minute all the same");
+        let due = [("down (tls)".to_owned(), 1), ("full".to_owned(), 1)];
+        assert_eq!(throttle.overdue(at(60)), due);
     }
 
     #[test]

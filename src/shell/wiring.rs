@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::desk::{Desk, Returned, Sources};
-use super::run::StartupError;
+use super::startup::StartupError;
 use crate::config::{self, Config};
 use crate::core::clock::BootFacts;
 use crate::core::id::{BootId, SourceId};

@@ -11,7 +11,7 @@
 
 use std::io::Cursor;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use super::Door;
 use super::feed::{Gatherer, Outstanding, Receipts, feed};
 use super::foreign::{self, Beginning};
-use crate::config::{Address, Source};
+use crate::config::Source;
 use crate::core::limits::LISTEN_CONNECTIONS_MAX;
 use crate::core::seam::Outcome;
 use crate::peer;
@@ -75,40 +75,6 @@ impl Listener {
             }
         })
     }
-}
-
-/// Binds an address; a socket file that nobody listens on is replaced.
-pub(super) fn bind(address: &Address) -> Result<Listener, String> {
-    match address {
-        Address::Tcp(address) => {
-            let bound = std::net::TcpListener::bind(address).and_then(|listener| {
-                listener.set_nonblocking(true)?;
-                TcpListener::from_std(listener)
-            });
-            bound.map(Listener::Tcp).map_err(|error| format!("cannot listen on {address}: {error}"))
-        }
-        Address::Unix(path) => {
-            let shown = path.display();
-            clear(path).map_err(|reason| format!("cannot listen on unix:{shown}: {reason}"))?;
-            let bound = UnixListener::bind(path);
-            bound
-                .map(|listener| Listener::Unix(listener, path.clone()))
-                .map_err(|error| format!("cannot listen on unix:{shown}: {error}"))
-        }
-    }
-}
-
-/// Removes a socket file that a dead process left behind.
-fn clear(path: &Path) -> Result<(), String> {
-    use std::os::unix::fs::FileTypeExt;
-    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    if !found.file_type().is_socket() {
-        return Err("the path exists and is not a socket".to_owned());
-    }
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err("another process listens there".to_owned());
-    }
-    std::fs::remove_file(path).map_err(|error| error.to_string())
 }
 
 /// Accepts connections until the source is stopped, then waits for them.

@@ -5,6 +5,7 @@
 //! input costs exactly itself: it becomes a refusal with its reason. The failure
 //! of one source never stops another.
 
+mod bind;
 mod feed;
 mod file;
 mod foreign;
@@ -19,6 +20,7 @@ pub mod simulate;
 mod stdin;
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -50,7 +52,8 @@ pub type ArrivalClock = Arc<dyn Fn() -> Arrival + Send + Sync>;
 pub struct SourceHandle {
     /// Its name.
     pub name: SourceId,
-    /// Where it listens, if it listens on TCP.
+    /// Where it listens, if it listens on TCP and the address was to be had when it
+    /// started.
     pub local_addr: Option<SocketAddr>,
     /// Where bodies are handed in, if it takes any.
     pub push: Option<Arc<push::Push>>,
@@ -60,13 +63,16 @@ pub struct SourceHandle {
     pub join: JoinHandle<()>,
 }
 
-/// A source cannot start.
+/// A source does not have what it needs to start.
 #[derive(Debug)]
 pub struct SourceError {
     /// Its name.
     pub source: String,
     /// What failed, for people.
     pub reason: String,
+    /// Whether only the machine does not have the address, or not now: an interface
+    /// that is unplugged, a lease that has not come.
+    pub is_absent: bool,
 }
 
 impl fmt::Display for SourceError {
@@ -95,20 +101,24 @@ impl Door {
     }
 }
 
-/// What a source must have before it can start: an address that it listens on.
-#[derive(Debug)]
+/// What a source has before it starts: the address that it listens on. With the
+/// default, which is nothing yet, it binds by itself as soon as it can, and is `down`
+/// until then.
+#[derive(Debug, Default)]
 pub struct Bound(Option<listen::Listener>);
 
-/// Takes what a source must have. Must be called within a tokio runtime.
+/// Takes what a source needs. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// A `listen` source that cannot bind its address.
+/// The address of a `listen` source cannot be bound now.
 pub fn bind(source: &Source) -> Result<Bound, SourceError> {
     let SourceKind::Listen { address, .. } = &source.kind else { return Ok(Bound(None)) };
-    let bound = listen::bind(address);
-    bound
-        .map(|listener| Bound(Some(listener)))
-        .map_err(|reason| SourceError { source: source.name.clone(), reason })
+    let bound = bind::bind(address);
+    bound.map(|listener| Bound(Some(listener))).map_err(|error| SourceError {
+        source: source.name.clone(),
+        reason: error.to_string(),
+        is_absent: error.kind() == io::ErrorKind::AddrNotAvailable,
+    })
 }
 
 /// Starts a source. It ends when `stop` becomes true: it takes nothing more,
@@ -116,7 +126,7 @@ pub fn bind(source: &Source) -> Result<Bound, SourceError> {
 /// called within a tokio runtime.
 ///
 /// # Errors
-/// A `listen` source that cannot bind its address.
+/// Those of [`bind`].
 pub fn spawn(
     source: &Source,
     out: mpsc::Sender<SourceMessage>,
@@ -154,13 +164,11 @@ pub fn spawn_bound(
     let door = Door { name: name.clone(), out, clock, stop, health: Arc::clone(&health) };
     let mut push = None;
     let (local_addr, join) = match (&source.kind, bound.0) {
-        (SourceKind::Listen { acknowledge, .. }, Some(listener)) => {
-            let local_addr = listener.local_addr();
-            let task = listen::run(listener, source.clone(), *acknowledge, door);
+        (SourceKind::Listen { acknowledge, address }, listener) => {
+            let local_addr = listener.as_ref().and_then(listen::Listener::local_addr);
+            let task = bind::listen(listener, address.clone(), source.clone(), *acknowledge, door);
             (local_addr, watched(task, &health))
         }
-        // Bound for another source: there is nothing to listen on.
-        (SourceKind::Listen { .. }, None) => (None, watched(std::future::ready(()), &health)),
         (SourceKind::Stdin, _) => {
             (None, watched(stdin::run(tokio::io::stdin(), source.clone(), door), &health))
         }

@@ -69,7 +69,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use disk::create_folder;
+pub use disk::create_data_dir;
 pub use error::{OpenError, StoreError};
 pub use segment::is_opening_segment;
 

@@ -23,9 +23,8 @@ use crate::core::seam::{Checkpointed, Damage, Meta, Missing, Recovered, SegmentI
 
 pub(super) fn open(options: &Options) -> Result<(Store, Recovered), OpenError> {
     let folders = Folders::of(&options.data_dir);
-    for folder in [&options.data_dir, &folders.journal] {
-        disk::create_folder(folder).map_err(OpenError::io(folder, "create"))?;
-    }
+    disk::create_data_dir(&options.data_dir).map_err(OpenError::io(&options.data_dir, "create"))?;
+    disk::create_folder(&folders.journal).map_err(OpenError::io(&folders.journal, "create"))?;
     let (manifest, is_rebuilt) = load(&folders.journal)?;
     let mut recovery = Recovery::new(empty(options, &folders, &manifest));
     let mut blind = Vec::new();
@@ -85,6 +84,7 @@ fn finish(
         damaged: store.losses.clone(),
         checkpoint: kept(store, Checkpointed::Windows),
         dedupe: kept(store, Checkpointed::Dedupe),
+        was_cut_short: recovery.was_cut_short,
         broken_numbering: store.broken.as_ref().map(|(_, reason)| reason.clone()),
         disk: store.disk(),
     };

@@ -23,6 +23,8 @@ use crate::core::values::totals::SavedTotals;
 pub(super) struct Recovery {
     pub(super) store: Store,
     pub(super) broken: Option<String>,
+    /// The active segment was not closed in order.
+    pub(super) was_cut_short: bool,
     /// Segments to be moved away once the manifest no longer lists them.
     pub(super) set_aside: Vec<SegmentId>,
 }
@@ -36,7 +38,7 @@ pub(super) struct Found {
 
 impl Recovery {
     pub(super) fn new(store: Store) -> Self {
-        Self { store, broken: None, set_aside: Vec::new() }
+        Self { store, broken: None, was_cut_short: false, set_aside: Vec::new() }
     }
 
     /// Takes over a state that is newer than what is known.
@@ -66,6 +68,8 @@ pub(super) fn active(recovery: &mut Recovery, listed: Listed) -> Result<(), Open
     let id = SegmentId(listed.id);
     let folder = recovery.store.folders.segment(id);
     let journal = recovery.store.folders.journal.clone();
+    // Written last of all when the journal is closed.
+    recovery.was_cut_short = !manifest::sidecar(&journal, id, "seal").exists();
     let opened = Segment::open(&folder);
     let (segment, found) = match opened {
         Err(error) if segment::is_damage(&error) => {

@@ -157,6 +157,26 @@ async fn a_store_that_hangs_ends_the_agent_and_the_next_start_goes_on() {
     assert!(ledger.values("more").into_iter().eq(1..=1_000));
 }
 
+/// The configuration lies on the same disk: a pipe that nobody writes to stands for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_hangs_ends_the_agent_also_while_a_reload_hangs_on_the_same_disk() {
+    let test = "a hung store and a hung reload";
+    let Some((mut plant, disk)) = on_bad_disk("stuck_after = \"5s\"", test).await else {
+        return;
+    };
+    plant.feed("in", 10).join();
+    disk.set(Ailment::Hang);
+    let feeder = plant.feed_heavy("in", "more", 1_000, 0);
+    std::fs::remove_file(&plant.config).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&plant.config).status().unwrap().success());
+    plant.signal("-HUP");
+    assert_eq!(plant.ended(), Some(74), "{}", plant.log());
+    let log = plant.log();
+    assert!(log.contains("the store has not answered for 5s"), "{log}");
+    assert!(!log.contains("the old one stays"), "it ended before the reload did: {log}");
+    drop(feeder);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_turns_read_only_or_fails_heals_without_a_restart() {
     let Some((mut plant, disk)) = on_bad_disk("segment_bytes = \"1MiB\"", "a bad disk").await

@@ -20,6 +20,7 @@ mod ops;
 mod quarantine;
 mod restore;
 mod rollback;
+mod start;
 mod stream;
 mod time;
 mod totals;

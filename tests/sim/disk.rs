@@ -157,6 +157,7 @@ impl Disk {
             checkpoint: self.checkpoint.clone(),
             dedupe: self.dedupe.clone(),
             broken_numbering: None,
+            was_cut_short: false,
             disk: self.facts(),
         }
     }
