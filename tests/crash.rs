@@ -2,6 +2,9 @@
 //! again after its files were flipped, cut, zeroed or removed.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "crash/cut.rs"]
+mod cut;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -45,7 +48,12 @@ struct Writer {
     meta: Meta,
     next: Offset,
     draws: u64,
-    series: Arc<Series>,
+    series: Vec<Arc<Series>>,
+}
+
+fn series(n: usize) -> Arc<Series> {
+    let property = format!("p{n}");
+    Arc::new(Series { entity: "pump-7".into(), property: property.into(), unit: None })
 }
 
 impl Writer {
@@ -62,8 +70,7 @@ impl Writer {
             meta.epoch = Epoch { number: meta.epoch.number + 1, nonce: 0xbeef };
             meta.sources.values_mut().for_each(|books| books.tail = Seq(0));
         }
-        let series = Series { entity: "pump-7".into(), property: "p".into(), unit: None };
-        Self { store, meta, next: recovered.next, draws: seed, series: Arc::new(series) }
+        Self { store, meta, next: recovered.next, draws: seed, series: vec![series(0)] }
     }
 
     /// Commits that many readings, their values drawn.
@@ -80,6 +87,13 @@ impl Writer {
         self.next = self.next.plus(count);
     }
 
+    /// The same, spread over that many series.
+    fn commit_of(&mut self, count: u64, series_count: usize) {
+        let known = self.series.len();
+        self.series.extend((known..series_count).map(series));
+        self.commit(count);
+    }
+
     fn reading(&mut self) -> Entry {
         let source = SourceId::new(SOURCES[(draw(&mut self.draws) % 2) as usize]);
         let books = self.meta.sources.entry(source.clone()).or_default();
@@ -90,7 +104,7 @@ impl Writer {
             source,
             epoch: self.meta.epoch,
             seq: books.tail,
-            series: Arc::clone(&self.series),
+            series: Arc::clone(&self.series[books.tail.0 as usize % self.series.len()]),
             value: Value::U64(draw(&mut self.draws)),
             quality: Quality::Good,
             quality_detail: None,

@@ -22,7 +22,7 @@ pub use link::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, LinkTerms, Publish, PublishBody,
     RetainedFrontier,
 };
-pub use meta::{ClockLedger, Meta, Position, SeqSet, SourceMeta, UplinkMeta};
+pub use meta::{ClockLedger, Meta, SeqSet, SourceMeta, UplinkMeta};
 
 pub use super::notice::{FullCause, LinkNotice, Notice};
 pub use super::release::{Release, Released};

@@ -78,7 +78,7 @@ pub(super) fn active(recovery: &mut Recovery, listed: Listed) -> Result<(), Open
                 segment.close();
                 return Err(OpenError::NewerSchema { path: folder, found, known: SCHEMA });
             }
-            let found = read_segment(&mut segment, &journal, id, Offset(listed.first));
+            let found = read_segment(&mut segment, &journal, listed, None);
             (segment, found)
         }
     };
@@ -186,27 +186,44 @@ fn adopt_active(
     Ok(())
 }
 
-/// Reads a segment's state and contents, and the frames after them: a commit may have been
-/// applied without its meta, and its readings exist.
+/// Reads what a segment says of itself, and the frames that it does not count yet.
+///
+/// A commit ends with its meta. What lies beyond the meta is of one that was cut
+/// off: nobody was told of it, it never happened, and its names are given again.
+/// Only where a newer meta must have been there, by the note or by where the
+/// segment is known to end, are the frames the better word, and counted.
+/// `ended` is the state at the end as somebody else knows it.
 pub(super) fn read_segment(
     segment: &mut Segment,
     journal: &Path,
-    id: SegmentId,
-    first: Offset,
+    listed: Listed,
+    ended: Option<State>,
 ) -> Result<Found, StoreError> {
+    let id = SegmentId(listed.id);
     let head = head_of(segment, journal, id)?;
-    let stored = segment.state(b'm')?.and_then(Result::ok);
+    let end = listed.next.map_or(Offset(u64::MAX), Offset);
+    // Beyond the end of a sealed one lies what a failed commit left: its entries
+    // are in the next one.
+    let own = segment.state(b'm')?.and_then(Result::ok).filter(|state| state.next <= end);
+    let stored = own.or(ended);
+    let reached = manifest::read_note(journal, id).max(listed.next.map(Offset)).unwrap_or_default();
+    let bound = match &stored {
+        Some(state) if reached <= state.next => state.next,
+        _ => end,
+    };
     let has_meta = stored.is_some();
     let mut state = stored.unwrap_or_else(|| head.clone());
     let known = segment.contents()?.filter(|(_, next)| *next <= state.next);
-    let (mut contents, from) = known.unwrap_or_else(|| (Contents::new(), first.max(head.next)));
+    let (mut contents, from) =
+        known.unwrap_or_else(|| (Contents::new(), Offset(listed.first).max(head.next)));
     let mut summary = Summary::default();
     let mut walk = segment.walk(from)?;
     while let Some(piece) = segment.step(&mut walk)? {
-        let Piece::Frame { first, entries } = piece else { continue };
-        if has_meta && first > state.next {
+        let Piece::Frame { first, mut entries } = piece else { continue };
+        if first >= bound || (has_meta && first > state.next) {
             break;
         }
+        entries.truncate(usize::try_from(bound.0 - first.0).unwrap_or(usize::MAX));
         let end = first.plus(entries.len() as u64);
         if end > state.next {
             let known = state.next.0.saturating_sub(first.0) as usize;
@@ -220,7 +237,7 @@ pub(super) fn read_segment(
     Ok(Found { head, state, contents })
 }
 
-/// Counts readings and results that the meta does not know yet.
+/// Counts readings and results that the meta does not know.
 fn raise(meta: &mut Meta, entries: &[Entry]) {
     for one in entries.iter().filter_map(Entry::numbered) {
         if one.epoch != meta.epoch {

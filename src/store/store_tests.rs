@@ -228,6 +228,29 @@ fn a_segment_given_up_ends_at_the_last_good_commit() {
 }
 
 #[test]
+fn what_a_failed_commit_left_is_not_counted_when_its_segment_is_sealed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.commit(&commit(1, 5)).unwrap();
+    let before = store.state.clone();
+    let state = super::meta::State { meta: meta(9), next: Offset(9) };
+    store.write(&state, &commit(6, 9).entries).unwrap();
+    store.state = before;
+    store.segments.last_mut().unwrap().next = Offset(5);
+    store.give_up();
+    store.commit(&commit(6, 7)).unwrap();
+    drop(store);
+    // The disk would not take the seal either.
+    std::fs::remove_file(dir.path().join("journal/000001.seal")).unwrap();
+    let (mut store, recovered) = open(dir.path());
+    assert_eq!((recovered.next, recovered.meta), (Offset(7), Some(meta(7))));
+    let range = recovered.segments[0].contents[&(SourceId::new("plc"), EPOCH)];
+    assert_eq!((range.first, range.last), (Seq(1), Seq(5)));
+    assert_eq!(seqs(&store.fetch(&fetch(0)).entries), [1, 2, 3, 4, 5]);
+    assert_eq!(seqs(&store.fetch(&fetch(5)).entries), [6, 7]);
+}
+
+#[test]
 fn an_emptied_active_segment_breaks_the_numbering_until_a_new_epoch_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
