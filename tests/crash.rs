@@ -4,6 +4,9 @@
 
 #[path = "crash/cut.rs"]
 mod cut;
+#[path = "crash/full.rs"]
+mod full;
+mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +17,9 @@ use std::sync::Arc;
 
 use tidegate::core::clock::{ClockSource, ClockState};
 use tidegate::core::id::{BootId, CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
-use tidegate::core::reading::{Entry, Flags, Origin, Quality, Record, Series, Stamp, Value};
+use tidegate::core::reading::{
+    Entry, Flags, Origin, Quality, Record, Refusal, Series, Stamp, Value,
+};
 use tidegate::core::seam::{Commit, Damage, Fetch, Lane, Meta, Purpose, Recovered};
 use tidegate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 use tidegate::store::{Options, Store};
@@ -38,7 +43,12 @@ fn open(dir: &Path) -> (Store, Recovered) {
 }
 
 fn open_with(dir: &Path, segment_bytes: u64) -> (Store, Recovered) {
-    let options = Options { data_dir: dir.to_path_buf(), segment_bytes, probe_free: |_| 1 << 40 };
+    let options = Options {
+        data_dir: dir.to_path_buf(),
+        segment_bytes,
+        quota_bytes: 1 << 30,
+        probe_free: |_| 1 << 40,
+    };
     Store::open(&options).unwrap()
 }
 
@@ -49,6 +59,8 @@ struct Writer {
     next: Offset,
     draws: u64,
     series: Vec<Arc<Series>>,
+    /// What every commit brings besides.
+    refusals: Vec<Refusal>,
 }
 
 fn series(n: usize) -> Arc<Series> {
@@ -70,7 +82,14 @@ impl Writer {
             meta.epoch = Epoch { number: meta.epoch.number + 1, nonce: 0xbeef };
             meta.sources.values_mut().for_each(|books| books.tail = Seq(0));
         }
-        Self { store, meta, next: recovered.next, draws: seed, series: vec![series(0)] }
+        Self {
+            store,
+            meta,
+            next: recovered.next,
+            draws: seed,
+            series: vec![series(0)],
+            refusals: Vec::new(),
+        }
     }
 
     /// Commits that many readings, their values drawn.
@@ -80,7 +99,7 @@ impl Writer {
             id: CommitId(1),
             first: self.next,
             entries: Arc::new(entries),
-            refusals: Vec::new(),
+            refusals: self.refusals.clone(),
             meta: self.meta.clone(),
         };
         self.store.commit(&commit).unwrap();

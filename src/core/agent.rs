@@ -257,6 +257,9 @@ impl Agent {
                     }));
                 }
             }
+            StoreEvent::RefusalsDropped { count, reason } => {
+                effects.push(Effect::Notice(Notice::RefusalsDropped { count, reason }));
+            }
             StoreEvent::Fetched(fetched) => self.fetched(now, fetched, effects),
             StoreEvent::Checkpointed { of, error } => {
                 match of {

@@ -127,6 +127,14 @@ pub enum StoreEvent {
         /// What went wrong, for people.
         reason: String,
     },
+    /// Refused inputs of a commit found no place in the quarantine: the disk is
+    /// full, or does not take them. The commit is durable without them.
+    RefusalsDropped {
+        /// How many.
+        count: u64,
+        /// What is in the way, for people.
+        reason: String,
+    },
     /// The answer to [`Effect::Fetch`].
     Fetched(Fetched),
     /// A checkpoint is on disk, or could not be written.

@@ -115,6 +115,8 @@ fn empty(options: &Options, folders: &Folders, manifest: &Manifest) -> Store {
         audits: BTreeMap::new(),
         reported: BTreeSet::new(),
         refusals: Refusals::new(&folders.state),
+        refusals_dropped: None,
+        commit_bytes_max: 0,
         other_bytes: 0,
         written_bytes: 0,
     }

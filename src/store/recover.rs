@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::commit::KeepRoom;
 use super::dictionary::NameWriter;
 use super::envelope::{Broken, SCHEMA};
 use super::error::{OpenError, StoreError};
@@ -66,6 +67,11 @@ pub(super) fn active(recovery: &mut Recovery, listed: Listed) -> Result<(), Open
     let id = SegmentId(listed.id);
     let folder = recovery.store.folders.segment(id);
     let journal = recovery.store.folders.journal.clone();
+    if recovery.store.is_short()
+        && let Ok(log) = OpenOptions::new().read(true).write(true).open(folder.join("db"))
+    {
+        slack::lend(&log);
+    }
     let opened = Segment::open(&folder);
     let (segment, found) = match opened {
         Err(error) if segment::is_damage(&error) => {
@@ -171,7 +177,7 @@ fn adopt_active(
     store.active =
         Some(Active { id, segment, names, note, contents, ledger, totals, unnoted_bytes: 0 });
     if is_short {
-        store.close_active();
+        store.close_active(KeepRoom::No);
         store.losses.push(Damage {
             first: end,
             end: noted,

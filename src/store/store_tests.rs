@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use super::commit::KeepRoom;
 use super::error::OpenError;
 use super::quarantine;
 use super::worker;
@@ -17,7 +18,12 @@ use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 pub(super) const EPOCH: Epoch = Epoch { number: 1, nonce: 42 };
 
 pub(super) fn options(dir: &Path) -> Options {
-    Options { data_dir: dir.to_path_buf(), segment_bytes: 1024 * 1024, probe_free: |_| 1 << 40 }
+    Options {
+        data_dir: dir.to_path_buf(),
+        segment_bytes: 1024 * 1024,
+        quota_bytes: 1 << 30,
+        probe_free: |_| 1 << 40,
+    }
 }
 
 pub(super) fn open(dir: &Path) -> (Store, Recovered) {
@@ -154,7 +160,7 @@ fn on_a_full_disk_the_segment_goes_on_within_its_slack_and_what_is_done_with_goe
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 5)).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&commit(6, 8)).unwrap();
     if super::slack::behind(store.active.as_ref().unwrap().segment.log()) == 0 {
         // This file system allocates nothing ahead.
@@ -179,7 +185,7 @@ fn what_is_allocated_ahead_is_told_apart_from_what_entries_take() {
     let behind = super::slack::behind(store.active.as_ref().unwrap().segment.log());
     assert_eq!(active.ahead_bytes, behind);
     assert!(active.bytes - behind < 128 * 1024, "five entries took {}", active.bytes - behind);
-    store.close_active();
+    store.close_active(KeepRoom::No);
     assert_eq!(store.segments()[0].ahead_bytes, 0);
 }
 
@@ -188,7 +194,7 @@ fn a_folder_that_went_before_the_manifest_could_be_written_is_no_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 5)).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     let mut done = commit(6, 8);
     done.meta.start = Offset(5);
     store.commit(&done).unwrap();
@@ -305,7 +311,7 @@ fn removed_segments_are_gone_and_the_active_one_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 3)).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&commit(4, 6)).unwrap();
     let used = store.disk().used_bytes;
     assert!(store.remove(SegmentId(1)).used_bytes < used);
@@ -333,7 +339,7 @@ fn refusals_are_kept_with_all_their_bytes() {
     let with = Commit { refusals: vec![refusal], ..commit(1, 1) };
     store.commit(&with).unwrap();
     // Tried again: kept once.
-    store.refusals.keep(&with.refusals).unwrap();
+    store.refusals.keep(&with.refusals, 1 << 40).unwrap();
     store.close();
     let mut kept = quarantine::open(dir.path());
     let all = quarantine::Filter::default();
@@ -365,7 +371,7 @@ fn a_lost_manifest_is_made_up_from_the_folders() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 3)).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&commit(4, 6)).unwrap();
     store.close();
     std::fs::remove_file(dir.path().join("journal/MANIFEST")).unwrap();
@@ -402,7 +408,7 @@ fn offline_tools_say_what_is_there() {
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 3)).unwrap();
     assert!(inspect::verify(dir.path(), |_| ()).unwrap_err().to_string().contains("in use"));
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&commit(4, 6)).unwrap();
     store.commit(&commit(7, 8)).unwrap();
     store.active.as_ref().unwrap().segment.overwrite(Offset(3), b"nothing");
