@@ -326,6 +326,24 @@ fn collects(store: Store, recovered: Recovered, whole: &Seen, what: &str) {
     writer.store.close();
 }
 
+/// What counts as accepted can be read, or is missing by its own number: an open
+/// end says nothing of how many there were.
+fn assert_books_add_up(meta: Option<&Meta>, seen: &Seen, damaged: &[Damage], what: &str) {
+    for (source, books) in meta.iter().flat_map(|meta| &meta.sources) {
+        let all = 1..=books.tail.0;
+        let unread = all.filter(|seq| !seen.contains_key(&(source.clone(), *seq)));
+        let missing = || damaged.iter().flat_map(|damage| &damage.missing);
+        let unsaid = unread.filter(|seq| {
+            !missing().any(|one| {
+                let is_inside = one.first.0 <= *seq && one.last.is_some_and(|last| *seq <= last.0);
+                one.source == *source && one.epoch == EPOCH && is_inside
+            })
+        });
+        assert_eq!(unsaid.count(), 0, "{what}: {source} counts more than is accounted for");
+        assert_eq!(books.accepted, books.tail.0, "{what}: {source}");
+    }
+}
+
 #[test]
 fn damaged_files_cost_no_more_than_their_segment() {
     let base = tempfile::tempdir().unwrap();
@@ -385,6 +403,7 @@ fn damaged_files_cost_no_more_than_their_segment() {
                 }
             }
         }
+        assert_books_add_up(recovered.meta.as_ref(), &seen, &damaged, &what);
         losses += u32::from(seen.len() < whole.len());
         new_epochs += u32::from(recovered.broken_numbering.is_some());
         // If anything of the tail is gone, its numbers must not be given again.

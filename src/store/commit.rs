@@ -329,14 +329,13 @@ impl Store {
         if room == KeepRoom::No {
             slack::give_back(active.segment.log());
         }
-        let ahead_bytes = slack::behind(active.segment.log());
         let id = active.id;
         active.segment.close();
         self.seal_last();
         let bytes = segment_bytes(&self.folders, id);
         if let Some(info) = self.segments.last_mut() {
             info.bytes = bytes;
-            info.ahead_bytes = ahead_bytes;
+            info.ahead_bytes = 0;
         }
     }
 }

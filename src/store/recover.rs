@@ -111,7 +111,8 @@ fn names_of(segment: &Segment) -> Result<NameWriter, StoreError> {
 }
 
 /// The active segment cannot be read. It is not known which numbers were given last, so the
-/// numbering cannot be continued.
+/// numbering cannot be continued. Readings that its meta counts as accepted are reported by
+/// their numbers, so that the books write them off.
 fn lose(recovery: &mut Recovery, listed: Listed, state: Option<State>, error: &StoreError) {
     let id = SegmentId(listed.id);
     let journal = recovery.store.folders.journal.clone();
@@ -121,14 +122,17 @@ fn lose(recovery: &mut Recovery, listed: Listed, state: Option<State>, error: &S
         recovery.adopt(state);
     }
     let first = Offset(listed.first).max(head.next);
-    let known = [manifest::read_note(&journal, id), state.map(|state| state.next)];
+    let known = [manifest::read_note(&journal, id), state.as_ref().map(|state| state.next)];
     let end = known.into_iter().flatten().fold(first.plus(1), Offset::max);
-    recovery.store.losses.push(Damage {
-        first,
-        end,
-        missing: manifest::missing_after(&head.meta),
-        reason: format!("segment {id} set aside: {error}"),
-    });
+    let missing = match &state {
+        Some(state) => {
+            let known = manifest::missing_between(&head.meta, &state.meta);
+            known.into_iter().chain(manifest::missing_after(&state.meta)).collect()
+        }
+        None => manifest::missing_after(&head.meta),
+    };
+    let reason = format!("segment {id} set aside: {error}");
+    recovery.store.losses.push(Damage { first, end, missing, reason });
     recovery.broken = Some(format!("the newest segment {id} cannot be read: {error}"));
     recovery.set_aside.push(id);
 }
@@ -256,3 +260,7 @@ fn raise(meta: &mut Meta, entries: &[Entry]) {
         books.accepted += 1;
     }
 }
+
+#[cfg(test)]
+#[path = "recover_tests.rs"]
+mod tests;
