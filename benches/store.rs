@@ -58,6 +58,7 @@ fn main() {
     let options = Options {
         data_dir: dir.path().to_path_buf(),
         segment_bytes: SEGMENT_BYTES_DEFAULT,
+        quota_bytes: 1 << 30,
         probe_free: |_| u64::MAX,
     };
     let (mut store, _) = Store::open(&options).unwrap();

@@ -2,6 +2,12 @@
 //! again after its files were flipped, cut, zeroed or removed.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "crash/cut.rs"]
+mod cut;
+#[path = "crash/full.rs"]
+mod full;
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,9 +16,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use tidegate::core::id::{CommitId, Epoch, Offset, Seq, SourceId, UplinkId};
-use tidegate::core::reading::{Entry, Origin, Record, Series, Stamp, Value};
+use tidegate::core::reading::{Entry, Origin, Record, Refusal, Series, Stamp, Value};
 use tidegate::core::seam::{Commit, Damage, Fetch, Lane, Meta, Purpose, Recovered};
-use tidegate::core::time::Uptime;
+use tidegate::core::time::{IngestTime, Uptime};
 use tidegate::store::{Options, Store};
 
 #[path = "support/readings.rs"]
@@ -37,7 +43,12 @@ fn open(dir: &Path) -> (Store, Recovered) {
 }
 
 fn open_with(dir: &Path, segment_bytes: u64) -> (Store, Recovered) {
-    let options = Options { data_dir: dir.to_path_buf(), segment_bytes, probe_free: |_| 1 << 40 };
+    let options = Options {
+        data_dir: dir.to_path_buf(),
+        segment_bytes,
+        quota_bytes: 1 << 30,
+        probe_free: |_| 1 << 40,
+    };
     Store::open(&options).unwrap()
 }
 
@@ -47,7 +58,14 @@ struct Writer {
     meta: Meta,
     next: Offset,
     draws: u64,
-    series: Arc<Series>,
+    series: Vec<Arc<Series>>,
+    /// What every commit brings besides.
+    refusals: Vec<Refusal>,
+}
+
+fn series(n: usize) -> Arc<Series> {
+    let property = format!("p{n}");
+    Arc::new(Series { entity: "pump-7".into(), property: property.into(), unit: None })
 }
 
 impl Writer {
@@ -64,8 +82,14 @@ impl Writer {
             meta.epoch = Epoch { number: meta.epoch.number + 1, nonce: 0xbeef };
             meta.sources.values_mut().for_each(|books| books.tail = Seq(0));
         }
-        let series = Series { entity: "pump-7".into(), property: "p".into(), unit: None };
-        Self { store, meta, next: recovered.next, draws: seed, series: Arc::new(series) }
+        Self {
+            store,
+            meta,
+            next: recovered.next,
+            draws: seed,
+            series: vec![series(0)],
+            refusals: Vec::new(),
+        }
     }
 
     /// Commits that many readings, their values drawn.
@@ -75,11 +99,18 @@ impl Writer {
             id: CommitId(1),
             first: self.next,
             entries: Arc::new(entries),
-            refusals: Vec::new(),
+            refusals: self.refusals.clone(),
             meta: self.meta.clone(),
         };
         self.store.commit(&commit).unwrap();
         self.next = self.next.plus(count);
+    }
+
+    /// The same, spread over that many series.
+    fn commit_of(&mut self, count: u64, series_count: usize) {
+        let known = self.series.len();
+        self.series.extend((known..series_count).map(series));
+        self.commit(count);
     }
 
     fn reading(&mut self) -> Entry {
@@ -92,7 +123,7 @@ impl Writer {
         Entry::Reading(Record {
             source,
             epoch: self.meta.epoch,
-            series: Arc::clone(&self.series),
+            series: Arc::clone(&self.series[books.tail.0 as usize % self.series.len()]),
             value: Value::U64(draw(&mut self.draws)),
             stamp: Stamp { origin: Origin::Gateway, uptime, ..readings::stamp(at) },
             ..readings::record("", books.tail.0)
@@ -280,6 +311,24 @@ fn collects(store: Store, recovered: Recovered, whole: &Seen, what: &str) {
     writer.store.close();
 }
 
+/// What counts as accepted can be read, or is missing by its own number: an open
+/// end says nothing of how many there were.
+fn assert_books_add_up(meta: Option<&Meta>, seen: &Seen, damaged: &[Damage], what: &str) {
+    for (source, books) in meta.iter().flat_map(|meta| &meta.sources) {
+        let all = 1..=books.tail.0;
+        let unread = all.filter(|seq| !seen.contains_key(&(source.clone(), *seq)));
+        let missing = || damaged.iter().flat_map(|damage| &damage.missing);
+        let unsaid = unread.filter(|seq| {
+            !missing().any(|one| {
+                let is_inside = one.first.0 <= *seq && one.last.is_some_and(|last| *seq <= last.0);
+                one.source == *source && one.epoch == EPOCH && is_inside
+            })
+        });
+        assert_eq!(unsaid.count(), 0, "{what}: {source} counts more than is accounted for");
+        assert_eq!(books.accepted, books.tail.0, "{what}: {source}");
+    }
+}
+
 #[test]
 fn damaged_files_cost_no_more_than_their_segment() {
     let base = tempfile::tempdir().unwrap();
@@ -339,6 +388,7 @@ fn damaged_files_cost_no_more_than_their_segment() {
                 }
             }
         }
+        assert_books_add_up(recovered.meta.as_ref(), &seen, &damaged, &what);
         losses += u32::from(seen.len() < whole.len());
         new_epochs += u32::from(recovered.broken_numbering.is_some());
         // If anything of the tail is gone, its numbers must not be given again.

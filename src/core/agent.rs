@@ -107,8 +107,7 @@ impl Agent {
         let repeats = Repeats::open(&settings, &recovered, now, effects);
         let values = Values::open(&settings, &recovered);
         let meta = recovered.meta.unwrap_or_default();
-        let is_broken = recovered.broken_numbering.is_some();
-        let positions = Positions::open(&meta, is_broken);
+        let positions = Positions::open(&meta);
         let epoch = epoch_after(&meta, recovered.broken_numbering, epoch_nonce, effects);
         let bounds = Bounds {
             quota_bytes: settings.quota_bytes,
@@ -257,6 +256,9 @@ impl Agent {
                         retry_in,
                     }));
                 }
+            }
+            StoreEvent::RefusalsDropped { count, reason } => {
+                effects.push(Effect::Notice(Notice::RefusalsDropped { count, reason }));
             }
             StoreEvent::Fetched(fetched) => self.fetched(now, fetched, effects),
             StoreEvent::Checkpointed { of, error } => {

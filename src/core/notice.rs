@@ -102,6 +102,13 @@ pub enum Notice {
         /// How many of this kind in this batch.
         count: u64,
     },
+    /// Inputs that went to the quarantine and found no place there.
+    RefusalsDropped {
+        /// How many.
+        count: u64,
+        /// Why.
+        reason: String,
+    },
     /// An operator handed something in again out of the quarantine.
     Released {
         /// The source.

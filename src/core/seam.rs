@@ -22,7 +22,7 @@ pub use link::{
     DownCause, Frontier, Lane, LinkCommand, LinkEvent, LinkStatus, LinkTerms, Publish, PublishBody,
     RetainedFrontier, puback_meaning,
 };
-pub use meta::{ClockLedger, Meta, Position, SeqSet, SourceMeta, UplinkMeta};
+pub use meta::{ClockLedger, Meta, SeqSet, SourceMeta, UplinkMeta};
 
 pub use super::notice::{FullCause, LinkNotice, Notice};
 pub use super::release::{Release, Released};
@@ -125,6 +125,14 @@ pub enum StoreEvent {
         /// Which.
         id: CommitId,
         /// What went wrong, for people.
+        reason: String,
+    },
+    /// Refused inputs of a commit found no place in the quarantine: the disk is
+    /// full, or does not take them. The commit is durable without them.
+    RefusalsDropped {
+        /// How many.
+        count: u64,
+        /// What is in the way, for people.
         reason: String,
     },
     /// The answer to [`Effect::Fetch`].

@@ -70,6 +70,7 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
     let options = store::Options {
         data_dir: data_dir.to_owned(),
         segment_bytes: SEGMENT_BYTES_DEFAULT,
+        quota_bytes: 1 << 30,
         probe_free: disk::free_bytes,
     };
     let pass_on = Box::new(move |event| {

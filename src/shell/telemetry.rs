@@ -141,6 +141,16 @@ impl Telemetry {
                     warn!(%source, kind, count, reason, "inputs went to the quarantine");
                 }
             }
+            Notice::RefusalsDropped { count, reason } => {
+                let cause = "the quarantine does not take refused inputs";
+                if let Some(unsaid) = self.throttle.admit_many(cause, count, now) {
+                    let count = count + unsaid;
+                    warn!(
+                        count,
+                        reason, "refused inputs are dropped: the quarantine does not take them"
+                    );
+                }
+            }
             Notice::Released { source, count } => {
                 info!(%source, count, "an operator released readings from the quarantine");
             }

@@ -41,6 +41,7 @@ pub(super) fn store_options(config: &Config) -> store::Options {
     store::Options {
         data_dir: config.gateway.data_dir.clone(),
         segment_bytes: config.journal.segment_bytes,
+        quota_bytes: config.journal.max_bytes,
         probe_free: host::disk::free_bytes,
     }
 }

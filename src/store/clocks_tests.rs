@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::super::commit::KeepRoom;
 use super::super::store_tests::{commit, fetch, meta, open, reading, seqs};
 use super::*;
 use crate::core::clock::ClockState;
@@ -209,7 +210,7 @@ fn a_new_segment_has_it_before_its_first_commit() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&with(1, 2, &ledger(3))).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&with(3, 4, &ledger(3))).unwrap();
     drop(store);
     // The older segment, its seal included, is not needed for it.
@@ -225,7 +226,7 @@ fn with_the_newest_segment_lost_the_one_before_it_has_the_word() {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = open(dir.path());
         store.commit(&with(1, 2, &ledger(3))).unwrap();
-        store.close_active();
+        store.close_active(KeepRoom::No);
         store.commit(&with(3, 4, &ledger(4))).unwrap();
         drop(store);
         std::fs::write(dir.path().join("journal/000002/db"), b"").unwrap();
@@ -257,7 +258,7 @@ fn an_unreadable_one_gives_way_to_an_older_one_or_to_none() {
     assert_eq!(meta_of(&recovered), (1, Some(2), ledger(0)));
     assert_eq!((recovered.next, recovered.broken_numbering), (Offset(2), None));
     store.commit(&with(3, 4, &ledger(5))).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&with(5, 6, &ledger(6))).unwrap();
     // Announces more than there is.
     spoil(&store, &[2, 0, 255, 255, 255, 255, 0, 0, 0, 0, 1]);
@@ -321,7 +322,7 @@ fn cat_shows_what_a_seal_covers_as_it_is_sent() {
     let clock = Arc::new(ClockLedger { seals: vec![seal], ..ClockLedger::default() });
     let first = Commit { entries: Arc::new((1..=4).map(unsynchronized).collect()), ..commit(1, 4) };
     store.commit(&first).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&with(5, 5, &clock)).unwrap();
     drop(store);
     let at = |seq: i64| 1_796_000_000_000_000_000 + seq * 1_000_000;

@@ -11,18 +11,25 @@ use super::manifest::{self, Seal};
 use super::meta::{State, Summary};
 use super::segment::{self, Segment};
 use super::slack::{self, Room};
-use super::{
-    Active, COMMIT_BYTES, FREE_BYTES_MIN, FREE_BYTES_PLENTY, SLACK_BYTES_MAX, Store, segment_bytes,
-};
-use crate::core::id::SegmentId;
+use super::{Active, FREE_BYTES_MIN, Store, open, segment_bytes};
+use crate::core::id::{Offset, SegmentId};
 use crate::core::limits::BATCH_OPERATIONS_MAX;
-use crate::core::reading::Entry;
+use crate::core::reading::{Entry, Refusal};
 use crate::core::seam::{ClockLedger, Commit, DiskFacts, SegmentInfo};
 use crate::core::values::totals::SavedTotals;
 
 /// Bytes of frames after which the table of contents is stored again: a start has to
 /// read no more frames than that.
 const CONTENTS_EVERY_BYTES: usize = 1024 * 1024;
+
+/// What becomes of the room that a segment has allocated, when it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeepRoom {
+    /// It stays: the segment is opened again and written to.
+    Yes,
+    /// It is given back.
+    No,
+}
 
 /// Collects operations into batches that sled can take.
 struct Batches<'a> {
@@ -46,7 +53,7 @@ impl Batches<'_> {
 
 impl Active {
     /// The clock ledger in stored form; empty when the segment has it already.
-    fn changed_ledger(&self, ledger: &Arc<ClockLedger>) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn changed_ledger(&self, ledger: &Arc<ClockLedger>) -> Result<Vec<u8>, StoreError> {
         if Arc::ptr_eq(&self.ledger, ledger) || self.ledger == *ledger {
             return Ok(Vec::new());
         }
@@ -58,7 +65,7 @@ impl Active {
     }
 
     /// The saved totals in stored form; empty when the segment has them already.
-    fn changed_totals(&self, totals: &Arc<SavedTotals>) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn changed_totals(&self, totals: &Arc<SavedTotals>) -> Result<Vec<u8>, StoreError> {
         match self.has_totals(totals) {
             true => Ok(Vec::new()),
             false => segment::pack_totals(totals),
@@ -69,7 +76,8 @@ impl Active {
 impl Store {
     /// Makes entries, refusals and meta durable: when it returns, a power cut takes nothing
     /// of it back. After an error nothing of it counts, and the same commit can be tried
-    /// again.
+    /// again. Refusals that cannot be kept are dropped and counted: they must not hold up
+    /// readings, nor the evictions that make room on the disk.
     ///
     /// # Panics
     /// When entries do not begin at the next free offset: a mistake of the caller.
@@ -77,88 +85,88 @@ impl Store {
         if !commit.entries.is_empty() {
             assert_eq!(commit.first, self.state.next, "entries must begin at the next free offset");
         }
-        let free_bytes = (self.options.probe_free)(&self.options.data_dir);
-        let is_short = free_bytes < FREE_BYTES_MIN;
-        let has_refusals = !commit.refusals.is_empty();
-        if is_short && (self.active.is_none() || has_refusals) {
-            return Err(StoreError::Full { free_bytes });
-        }
-        if has_refusals {
-            self.written_bytes += self.refusals.keep(&commit.refusals)?;
-            self.measure_others();
-        }
-        if !is_short {
-            self.ready_segment()?;
-        }
-        if !self.has_room(commit, free_bytes) {
-            return Err(StoreError::Full { free_bytes });
+        let free_bytes = self.free_bytes();
+        let unkept = self.keep_refusals(&commit.refusals, free_bytes);
+        if free_bytes >= FREE_BYTES_MIN {
+            self.ready_segment(free_bytes)?;
         }
         let state = State {
             meta: commit.meta.clone(),
             next: self.state.next.plus(commit.entries.len() as u64),
         };
+        if !self.has_room(&state, &commit.entries, free_bytes)? {
+            return Err(StoreError::Full { free_bytes });
+        }
         if let Err(error) = self.write(&state, &commit.entries) {
             self.give_up();
             return Err(error);
         }
         self.state = state;
+        if let Some(why) = unkept {
+            let count = commit.refusals.len() as u64;
+            self.refusals.drop_unkept(count);
+            self.refusals_dropped = Some((count, why));
+        }
         Ok((self.segments.clone(), self.disk()))
     }
 
-    /// Reserves disk blocks for this commit, and `slack_bytes` more for commits that must
-    /// succeed on a full disk. With plenty free it reserves only the latter: nothing else
-    /// takes that much during one commit.
-    fn has_room(&self, commit: &Commit, free_bytes: u64) -> bool {
-        let Some(active) = &self.active else { return false };
-        let (log, slack_bytes) = (active.segment.log(), self.slack_bytes());
-        let mut weight: usize = commit.entries.iter().map(Entry::weight).sum();
-        let totals = &commit.meta.totals;
-        weight += if active.has_totals(totals) { 0 } else { totals.weight() };
-        let needed = weight as u64 + COMMIT_BYTES.min(slack_bytes);
-        let is_short = free_bytes < FREE_BYTES_MIN;
-        let wanted = match free_bytes >= FREE_BYTES_PLENTY {
-            true => slack_bytes,
-            false => needed + slack_bytes,
-        };
-        if !is_short && slack::reserve(log, wanted) == Room::Enough {
-            return true;
+    /// Puts refusals into the quarantine. Returns why not, if it does not take them.
+    fn keep_refusals(&mut self, refusals: &[Refusal], free_bytes: u64) -> Option<String> {
+        if refusals.is_empty() {
+            return None;
         }
-        match slack::reserve(log, needed) {
-            Room::Enough => true,
-            Room::Short => false,
-            Room::Unknown => !is_short,
+        match self.refusals.keep(refusals, free_bytes) {
+            Ok(written) => {
+                self.written_bytes += written;
+                self.measure_others();
+                None
+            }
+            Err(error) => Some(error.to_string()),
         }
     }
 
-    /// What the active segment keeps allocated between commits.
-    fn slack_bytes(&self) -> u64 {
-        (self.options.segment_bytes / 4).min(SLACK_BYTES_MAX)
-    }
-
-    /// Begins a new segment if there is none to write to, or the present one is full.
-    fn ready_segment(&mut self) -> Result<(), StoreError> {
-        let is_full = self.active.as_ref().is_none_or(|active| {
-            active.segment.log_bytes() >= self.options.segment_bytes || active.names.is_full()
-        });
-        if !is_full {
+    /// Begins a new segment if there is none to write to, or the present one is full and
+    /// the disk has room for another.
+    fn ready_segment(&mut self, free_bytes: u64) -> Result<(), StoreError> {
+        let Some(active) = &self.active else { return self.begin_segment() };
+        let has_names = !active.names.is_full();
+        if active.segment.log_bytes() < self.options.segment_bytes && has_names {
             return Ok(());
         }
-        self.close_active();
+        // The next one gets its room before this one's goes back: somebody else may
+        // take it in between, and then neither could say what is given up.
+        let is_scarce = free_bytes < FREE_BYTES_MIN + self.slack_bytes();
+        if is_scarce && has_names {
+            return Ok(());
+        }
+        let next = self.create_segment()?;
+        if slack::reserve(next.segment.log(), self.slack_bytes()) == Room::Short && has_names {
+            next.segment.close();
+            open::delete_segment(&self.folders, next.id);
+            return Ok(());
+        }
+        self.close_active(KeepRoom::No);
         if let Some(last) = self.segments.last_mut() {
             last.is_sealed = true;
         }
-        self.begin_segment()
+        self.begin(next)
     }
 
     pub(super) fn begin_segment(&mut self) -> Result<(), StoreError> {
+        let next = self.create_segment()?;
+        self.begin(next)
+    }
+
+    /// The next segment, on disk and not yet in the manifest.
+    fn create_segment(&self) -> Result<Active, StoreError> {
         let id = SegmentId(self.next_id);
-        let journal = self.folders.journal.clone();
-        let head = manifest::sidecar(&journal, id, "head");
-        manifest::write_head(&journal, id, &self.state).map_err(at(&head))?;
+        let journal = &self.folders.journal;
+        let head = manifest::sidecar(journal, id, "head");
+        manifest::write_head(journal, id, &self.state).map_err(at(&head))?;
         let segment = Segment::create(&self.folders.segment(id), &self.state)?;
-        let note = manifest::sidecar(&journal, id, "note");
+        let note = manifest::sidecar(journal, id, "note");
         let options = OpenOptions::new().create(true).truncate(true).write(true).open(&note);
-        let active = Active {
+        Ok(Active {
             id,
             segment,
             names: NameWriter::default(),
@@ -167,7 +175,12 @@ impl Store {
             ledger: Arc::clone(&self.state.meta.clock),
             totals: Arc::clone(&self.state.meta.totals),
             unnoted_bytes: 0,
-        };
+        })
+    }
+
+    /// Goes on in a new segment.
+    fn begin(&mut self, active: Active) -> Result<(), StoreError> {
+        let id = active.id;
         self.segments.push(SegmentInfo {
             id,
             first: self.state.next,
@@ -198,7 +211,7 @@ impl Store {
     }
 
     pub(super) fn write(&mut self, state: &State, entries: &[Entry]) -> Result<(), StoreError> {
-        let (first, slack_bytes) = (self.state.next, self.slack_bytes());
+        let first = self.state.next;
         let Some(active) = self.active.as_mut() else {
             return Err(StoreError::Damaged("there is no segment to write to".into()));
         };
@@ -255,20 +268,23 @@ impl Store {
         // that there was more.
         let _ = active.note.write_all_at(&manifest::note(state.next), 0);
         self.written_bytes += bytes;
-        // A large commit may have had more allocated than it took.
-        if slack::behind(active.segment.log()) > 2 * slack_bytes {
-            slack::give_back(active.segment.log());
-            slack::reserve(active.segment.log(), slack_bytes);
-        }
+        self.commit_bytes_max = self.commit_bytes_max.max(bytes);
+        self.settle_slack();
+        self.report(state.next);
+        Ok(())
+    }
+
+    /// What the store says of the active segment after a commit.
+    fn report(&mut self, next: Offset) {
+        let Some(active) = &self.active else { return };
         let bytes_now = segment_bytes(&self.folders, active.id);
         let ahead_bytes = slack::behind(active.segment.log());
         if let Some(info) = self.segments.last_mut() {
-            info.next = state.next;
+            info.next = next;
             info.bytes = bytes_now;
             info.ahead_bytes = ahead_bytes;
             info.contents = Arc::clone(&active.contents);
         }
-        Ok(())
     }
 
     /// After a failed commit nothing more is written to the segment. It ends
@@ -302,7 +318,7 @@ impl Store {
     }
 
     /// Closes the active segment, leaving its contents in it and in a seal.
-    pub(super) fn close_active(&mut self) {
+    pub(super) fn close_active(&mut self, room: KeepRoom) {
         let Some(active) = self.active.take() else { return };
         if let Ok(packed) = segment::pack_contents(&active.contents, self.state.next) {
             let mut batch = sled::Batch::default();
@@ -310,7 +326,9 @@ impl Store {
             // For the speed of the next start; without it the frames are read.
             let _ = active.segment.apply(batch).and_then(|()| active.segment.sync());
         }
-        slack::give_back(active.segment.log());
+        if room == KeepRoom::No {
+            slack::give_back(active.segment.log());
+        }
         let id = active.id;
         active.segment.close();
         self.seal_last();

@@ -55,7 +55,7 @@ impl Name {
 }
 
 /// Gives numbers to names while frames are written.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct NameWriter {
     next: u32,
     sources: HashMap<SourceId, u32>,

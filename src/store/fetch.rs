@@ -5,7 +5,7 @@ use super::error::StoreError;
 use super::manifest;
 use super::meta::State;
 use super::segment::{self, Piece, Segment};
-use super::{FREE_BYTES_MIN, Store, disk, set_aside};
+use super::{Store, disk, set_aside};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::reading::Entry;
 use crate::core::seam::{Damage, Fetch, Fetched, SegmentInfo};
@@ -57,7 +57,7 @@ impl Store {
         if self.active.as_ref().is_some_and(|active| active.id != info.id) {
             return true;
         }
-        if (self.options.probe_free)(&self.options.data_dir) < FREE_BYTES_MIN {
+        if self.is_short() {
             return false;
         }
         self.give_up();

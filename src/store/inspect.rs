@@ -156,7 +156,12 @@ pub fn cat(
     let newest = newest_state(&folders, &all, has_ledger)?;
     let clock = newest.map(|state| state.meta.clock).unwrap_or_default();
     for listed in all {
-        let end = listed.next.unwrap_or(u64::MAX);
+        let end = match listed.next {
+            Some(next) => next,
+            // Whatever it has, where no journal says what counts.
+            None if folders.lone.is_some() => u64::MAX,
+            None => Outlined::of(&folders, listed)?.next.0,
+        };
         if end <= from.0 {
             continue;
         }
@@ -314,7 +319,7 @@ impl Outlined {
             return Ok(Self { first, next: seal.next, contents: seal.contents });
         }
         let mut segment = Segment::open(&folders.segment(id))?;
-        let found = recover::read_segment(&mut segment, &folders.journal, id, first);
+        let found = recover::read_segment(&mut segment, &folders.journal, listed, None);
         segment.close();
         let found = found?;
         let first = first.max(found.head.next);

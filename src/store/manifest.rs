@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::disk;
 use super::envelope::{self, Broken};
-use super::meta::{self, Contents, State, StoredRange, StoredState, StoredWhole};
+use super::meta::{self, Contents, State, StoredRange, StoredState, StoredWhole, tail_in};
 use crate::core::id::{Epoch, Offset, SegmentId, Seq, SourceId};
-use crate::core::seam::{Damage, Meta, Missing};
+use crate::core::seam::{Damage, Meta, Missing, SourceMeta};
 use crate::core::time::EventTime;
 
 /// Greatest size of these files; a longer one is not read.
@@ -237,6 +237,32 @@ pub(super) fn all_missing(contents: &Contents) -> Vec<Missing> {
         event_times: Some((range.earliest, range.latest)),
     });
     missing.collect()
+}
+
+/// All readings accepted between one meta and a later one, under the names that they have
+/// by the later one.
+pub(super) fn missing_between(head: &Meta, meta: &Meta) -> Vec<Missing> {
+    let of_source = |(source, books): (&SourceId, &SourceMeta)| {
+        let before = tail_in(head, source, head.epoch);
+        let all = (head.epoch, before.next(), Seq(u64::MAX));
+        let mut ranges = meta.renumberings.ranges(source, all);
+        // Without an exchange of names, another epoch means that the numbering broke: the
+        // new one began with number 1, in a segment of its own.
+        match ranges.last_mut() {
+            Some((epoch, _, last)) if *epoch == meta.epoch => *last = books.tail,
+            _ => ranges = vec![(meta.epoch, Seq(1), books.tail)],
+        }
+        let ranges = ranges.into_iter().filter(|(_, first, last)| first <= last);
+        let missing = ranges.map(|(epoch, first, last)| Missing {
+            source: source.clone(),
+            epoch,
+            first,
+            last: Some(last),
+            event_times: None,
+        });
+        missing.collect::<Vec<_>>()
+    };
+    meta.sources.iter().flat_map(of_source).collect()
 }
 
 /// The readings that may be missing after this meta: for each source from its newest number

@@ -12,7 +12,7 @@ use super::totals::StoredTotals;
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, Numbered};
 use crate::core::renumber::{Renumbering, Renumberings};
-use crate::core::seam::{Meta, Position, SourceMeta, SourceRange, UplinkMeta};
+use crate::core::seam::{Meta, SourceMeta, SourceRange, UplinkMeta};
 use crate::core::time::{EventTime, Uptime};
 
 /// What a segment holds, per source and epoch.
@@ -64,6 +64,8 @@ pub(super) struct StoredWays {
 struct StoredPosition {
     source: String,
     at: Vec<u8>,
+    /// The source's newest number. Earlier versions of this format took readings
+    /// beyond it for the leftovers of a commit; there are none.
     tail: u64,
 }
 
@@ -174,10 +176,10 @@ impl StoredWays {
         });
         let unlike = meta.sources.iter().filter(|(_, books)| books.vouched != books.tail);
         let vouched = unlike.map(|(source, books)| (source.as_str().to_owned(), books.vouched.0));
-        let positions = meta.positions.iter().map(|(source, position)| StoredPosition {
+        let positions = meta.positions.iter().map(|(source, at)| StoredPosition {
             source: source.to_string(),
-            at: position.at.to_vec(),
-            tail: position.tail.0,
+            at: at.to_vec(),
+            tail: meta.sources.get(source).map_or(0, |books| books.tail.0),
         });
         Self {
             retimed: retimed.collect(),
@@ -213,10 +215,8 @@ impl StoredWays {
             (one.name.into(), own)
         });
         meta.uplinks = uplinks.collect();
-        let positions = stored.positions.into_iter().map(|one| {
-            (SourceId::new(&one.source), Position { at: one.at.into(), tail: Seq(one.tail) })
-        });
-        meta.positions = positions.collect();
+        let positions = stored.positions.into_iter();
+        meta.positions = positions.map(|one| (SourceId::new(&one.source), one.at.into())).collect();
     }
 }
 
@@ -449,7 +449,6 @@ mod tests {
             done: vec![(Offset(12), Offset(14))],
             handed: [((SourceId::new("plc"), epoch), set)].into(),
         };
-        let position = Position { at: Arc::from(*b"here"), tail: Seq(5) };
         let series = Series { entity: "e".into(), property: "p".into(), unit: Some("Wh".into()) };
         let sum = Decimal::of(-1.25).unwrap().plus(Decimal::whole(1 << 80));
         let total = Total { sum, is_real: true };
@@ -468,7 +467,7 @@ mod tests {
             sealed: Offset(28),
             retimed: vec![(Offset(0), Offset(27)), (Offset(28), Offset(30))],
             uplinks: [(Arc::from("cloud"), own)].into(),
-            positions: [(SourceId::new("log"), position)].into(),
+            positions: [(SourceId::new("log"), Arc::from(*b"here"))].into(),
             alive: Some((BootId([3; 16]), Uptime::from_ns(77))),
             clock: Arc::new(ClockLedger { timebase: TimebaseId(4), ..ClockLedger::default() }),
             totals: Arc::new(SavedTotals {

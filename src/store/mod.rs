@@ -73,6 +73,7 @@ pub use disk::create_data_dir;
 pub use error::{OpenError, StoreError};
 pub use segment::is_opening_segment;
 
+use self::commit::KeepRoom;
 use self::dictionary::NameWriter;
 use self::frame::FrameWriter;
 use self::manifest::{Listed, Manifest};
@@ -90,12 +91,6 @@ pub const FREE_BYTES_MIN: u64 = 4 * 1024 * 1024;
 /// Free disk space, in bytes, from which on no room need be reserved for a single commit.
 const FREE_BYTES_PLENTY: u64 = 64 * 1024 * 1024;
 
-/// Upper bound on the slack of the active segment: bytes on disk that are allocated and not
-/// yet written.
-const SLACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Bytes that a commit takes on disk beyond the weight of its entries.
-const COMMIT_BYTES: u64 = 512 * 1024;
-
 /// Where the journal is, and how it is kept.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -104,6 +99,9 @@ pub struct Options {
     /// Size on disk at which a segment is sealed and a new one begun, in bytes.
     /// sled grows in steps of 512 KiB; less than 1 MiB makes no sense.
     pub segment_bytes: u64,
+    /// Bytes that the data directory may take. The agent sees to that; the store
+    /// keeps what it allocates ahead within a part of it.
+    pub quota_bytes: u64,
     /// Bytes that the file system of the path has left for this process. Below
     /// [`FREE_BYTES_MIN`] commits go on within the slack of the segment, and then
     /// fail without touching the disk.
@@ -134,6 +132,10 @@ pub struct Store {
     /// Damaged stretches that this process has reported.
     reported: BTreeSet<(SegmentId, Offset)>,
     refusals: Refusals,
+    /// Refused inputs of the last commit that the quarantine did not take, and why.
+    refusals_dropped: Option<(u64, String)>,
+    /// Bytes of frames, names and state of the largest commit so far.
+    commit_bytes_max: u64,
     /// Bytes on disk of everything but the segments, as last measured.
     other_bytes: u64,
     written_bytes: u64,
@@ -217,9 +219,24 @@ impl Store {
         let segments: u64 = self.segments.iter().map(|info| info.bytes).sum();
         DiskFacts {
             used_bytes: segments + self.other_bytes,
-            free_bytes: (self.options.probe_free)(&self.options.data_dir),
+            free_bytes: self.free_bytes(),
             written_bytes: self.written_bytes,
         }
+    }
+
+    /// Refused inputs that found no place in the quarantine since this was last
+    /// asked, and why.
+    pub fn take_refusals_dropped(&mut self) -> Option<(u64, String)> {
+        self.refusals_dropped.take()
+    }
+
+    /// Whether so little is free that nothing may be begun.
+    fn is_short(&self) -> bool {
+        self.free_bytes() < FREE_BYTES_MIN
+    }
+
+    fn free_bytes(&self) -> u64 {
+        (self.options.probe_free)(&self.options.data_dir)
     }
 
     /// The segments, oldest first; the last may be active.
@@ -238,7 +255,11 @@ impl Store {
         if let Some((_, segment)) = self.reader.take() {
             segment.close();
         }
-        self.close_active();
+        // What it has allocated stays: the disk may be full at the next start.
+        self.close_active(KeepRoom::Yes);
+        if !self.is_short() {
+            self.refusals.note_dropped();
+        }
         self.refusals.close();
     }
 

@@ -14,9 +14,7 @@ use crate::core::clock::{Boot, ClockSource, ClockState};
 use crate::core::id::{BootId, Epoch, Offset, Seq, SourceId};
 use crate::core::reading::{Entry, GapReason, GapRecord};
 use crate::core::renumber::{Renumbering, Renumberings};
-use crate::core::seam::{
-    ClockLedger, Commit, Fetch, Meta, Position, SeqSet, SourceMeta, UplinkMeta,
-};
+use crate::core::seam::{ClockLedger, Commit, Fetch, Meta, SeqSet, SourceMeta, UplinkMeta};
 use crate::core::time::{EventTime, IngestTime, TimebaseId, Uptime};
 
 fn unpack_journal(format: u8, dir: &Path) {
@@ -126,7 +124,6 @@ fn meta_3() -> Meta {
         done: vec![(Offset(3), Offset(4))],
         handed: [((plc.clone(), EPOCH), set)].into(),
     };
-    let position = Position { at: Arc::from(&b"line 30"[..]), tail: Seq(30) };
     let renumbering = Renumbering {
         from: Epoch { number: EPOCH.number - 1, nonce: 9 },
         to: EPOCH,
@@ -134,7 +131,7 @@ fn meta_3() -> Meta {
         until: Offset(5),
     };
     Meta {
-        positions: [(plc, position)].into(),
+        positions: [(plc, Arc::from(&b"line 30"[..]))].into(),
         uplinks: [("backup".into(), backup)].into(),
         renumberings: Renumberings(vec![renumbering]),
         ..meta_2()

@@ -28,8 +28,11 @@ pub(super) fn open(options: &Options) -> Result<(Store, Recovered), OpenError> {
     let (manifest, is_rebuilt) = load(&folders.journal)?;
     let mut recovery = Recovery::new(empty(options, &folders, &manifest));
     let mut blind = Vec::new();
-    for listed in manifest.segments.iter().filter(|listed| listed.is_sealed) {
-        if let Some(lost) = sealed(&mut recovery, *listed) {
+    for (place, listed) in manifest.segments.iter().enumerate() {
+        let following = manifest.segments.get(place + 1).map(|listed| SegmentId(listed.id));
+        if listed.is_sealed
+            && let Some(lost) = sealed(&mut recovery, *listed, following)
+        {
             blind.push(lost);
         }
     }
@@ -112,6 +115,8 @@ fn empty(options: &Options, folders: &Folders, manifest: &Manifest) -> Store {
         audits: BTreeMap::new(),
         reported: BTreeSet::new(),
         refusals: Refusals::new(&folders.state),
+        refusals_dropped: None,
+        commit_bytes_max: 0,
         other_bytes: 0,
         written_bytes: 0,
     }
@@ -174,13 +179,17 @@ fn rebuilt(journal: &Path) -> Manifest {
 
 /// Takes a sealed segment into the list, or into the losses. If it is lost and its contents
 /// are not known, returns its place among the losses and its head.
-fn sealed(recovery: &mut Recovery, listed: Listed) -> Option<(usize, Meta)> {
+fn sealed(
+    recovery: &mut Recovery,
+    listed: Listed,
+    following: Option<SegmentId>,
+) -> Option<(usize, Meta)> {
     let id = SegmentId(listed.id);
     let store = &mut recovery.store;
     let folder = store.folders.segment(id);
     let known = match Seal::read(&store.folders.journal, id) {
         Ok(seal) if listed.next.is_none_or(|next| next == seal.next.0) => Ok(seal),
-        _ => reseal(store, listed),
+        _ => reseal(store, listed, following),
     };
     let is_there = folder.join("db").metadata().is_ok_and(|facts| facts.len() > 0);
     let next = listed.next.unwrap_or(listed.first + 1);
@@ -218,12 +227,15 @@ fn sealed(recovery: &mut Recovery, listed: Listed) -> Option<(usize, Meta)> {
     (!is_known).then(|| (losses.len() - 1, head.meta))
 }
 
-/// Reads a sealed segment whose seal is gone, and seals it again.
-fn reseal(store: &Store, listed: Listed) -> Result<Seal, StoreError> {
+/// Reads a sealed segment whose seal is gone, and seals it again. The one that
+/// follows began with the state in which this one ended.
+fn reseal(store: &Store, listed: Listed, following: Option<SegmentId>) -> Result<Seal, StoreError> {
     let id = SegmentId(listed.id);
     let journal = &store.folders.journal;
+    let ended = following.and_then(|id| manifest::read_head(journal, id));
+    let ended = ended.filter(|state| Some(state.next.0) == listed.next);
     let mut segment = Segment::open(&store.folders.segment(id))?;
-    let result = recover::read_segment(&mut segment, journal, id, Offset(listed.first));
+    let result = recover::read_segment(&mut segment, journal, listed, ended);
     segment.close();
     let found = result?;
     let seal = Seal {

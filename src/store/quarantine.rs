@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope;
 use super::error::{StoreError, at};
 use super::segment::{guarded, is_damage, open_ladder};
-use super::{disk, kept};
+use super::{FREE_BYTES_MIN, disk, kept};
 use crate::core::limits::{FRAME_BYTES_MAX, REFUSALS_BYTES_MAX, REFUSALS_KEPT_MAX};
 use crate::core::reading::{Record, Refusal};
 
@@ -71,7 +71,8 @@ pub struct Totals {
     pub next: u64,
     /// Bytes of content kept.
     pub bytes: u64,
-    /// Dropped to stay within the bounds, ever.
+    /// Dropped to stay within the bounds, or for want of a disk that takes them,
+    /// ever.
     pub dropped: u64,
 }
 
@@ -83,6 +84,8 @@ pub struct Refusals {
     /// Checksum of what was kept last: a commit that is tried again brings the
     /// same refusals.
     last_check: Option<u32>,
+    /// Dropped before they were kept, and not in the stored totals yet.
+    dropped: u64,
 }
 
 /// The refused inputs of a data directory that no agent runs on.
@@ -151,7 +154,7 @@ fn content(refusal: &Refusal) -> Result<Vec<u8>, StoreError> {
 
 impl Refusals {
     pub(super) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf(), db: None, last_check: None }
+        Self { folder: folder.to_path_buf(), db: None, last_check: None, dropped: 0 }
     }
 
     /// The database when there is one; none is created to read from.
@@ -190,8 +193,13 @@ impl Refusals {
         disk::create_folder(&self.folder).map_err(at(&self.folder))
     }
 
-    /// Makes refusals durable and returns the bytes written.
-    pub(super) fn keep(&mut self, refusals: &[Refusal]) -> Result<u64, StoreError> {
+    /// Makes refusals durable and returns the bytes written. Fails without writing if the
+    /// disk has less than [`FREE_BYTES_MIN`] left.
+    pub(super) fn keep(
+        &mut self,
+        refusals: &[Refusal],
+        free_bytes: u64,
+    ) -> Result<u64, StoreError> {
         let contents: Result<Vec<Vec<u8>>, StoreError> = refusals.iter().map(content).collect();
         let contents = contents?;
         let all = refusals.iter().zip(&contents);
@@ -202,6 +210,9 @@ impl Refusals {
         });
         if self.last_check == Some(check) {
             return Ok(0);
+        }
+        if free_bytes < FREE_BYTES_MIN {
+            return Err(StoreError::Full { free_bytes });
         }
         let written = self.write(refusals, &contents);
         if written.is_err() {
@@ -214,8 +225,10 @@ impl Refusals {
     }
 
     fn write(&mut self, refusals: &[Refusal], contents: &[Vec<u8>]) -> Result<u64, StoreError> {
+        let dropped = self.dropped;
         let db = self.opened()?;
         let mut totals = read_totals(db)?;
+        totals.dropped += dropped;
         let mut written = 0;
         for (refusal, content) in refusals.iter().zip(contents) {
             let head = pack(&Refused {
@@ -240,7 +253,31 @@ impl Refusals {
         }
         drop_oldest(db, &mut totals)?;
         self.sync()?;
+        self.dropped = 0;
         Ok(written)
+    }
+
+    /// Counts refusals that could not be kept.
+    pub(super) fn drop_unkept(&mut self, count: u64) {
+        self.dropped += count;
+    }
+
+    /// Stores that count, if the disk takes it.
+    pub(super) fn note_dropped(&mut self) {
+        if self.dropped == 0 {
+            return;
+        }
+        let dropped = self.dropped;
+        let noted = self.opened().and_then(|db| {
+            let totals = read_totals(db)?;
+            let totals = Totals { dropped: totals.dropped + dropped, ..totals };
+            db.insert(TOTALS_KEY, pack(&totals)?)?;
+            Ok(())
+        });
+        // Otherwise it is forgotten with this process; the log and the metrics had it.
+        if noted.and_then(|()| self.sync()).is_ok() {
+            self.dropped = 0;
+        }
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -251,7 +288,10 @@ impl Refusals {
 
     /// How much is kept.
     pub fn totals(&mut self) -> Result<Totals, StoreError> {
-        self.existing()?.map_or(Ok(Totals { oldest: 1, next: 1, ..Totals::default() }), read_totals)
+        let dropped = self.dropped;
+        let kept = self.existing()?;
+        let kept = kept.map_or(Ok(Totals { oldest: 1, next: 1, ..Totals::default() }), read_totals);
+        kept.map(|kept| Totals { dropped: kept.dropped + dropped, ..kept })
     }
 
     /// Up to `limit` inputs, the newest first, each turned into a list item by `view`: only
@@ -295,8 +335,8 @@ impl Refusals {
     /// # Errors
     /// The database cannot be written.
     pub fn discard(&mut self, id: u64) -> Result<Option<Refused>, StoreError> {
-        let mut totals = self.totals()?;
         let Some(db) = self.existing()? else { return Ok(None) };
+        let mut totals = read_totals(db)?;
         let Some(head) = read_head(db, id)? else { return Ok(None) };
         let mut batch = removal(id, head.kept_bytes);
         totals.bytes = totals.bytes.saturating_sub(head.kept_bytes);

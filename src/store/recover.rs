@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::commit::KeepRoom;
 use super::dictionary::NameWriter;
 use super::envelope::{Broken, SCHEMA};
 use super::error::{OpenError, StoreError};
@@ -70,6 +71,11 @@ pub(super) fn active(recovery: &mut Recovery, listed: Listed) -> Result<(), Open
     let journal = recovery.store.folders.journal.clone();
     // Written last of all when the journal is closed.
     recovery.was_cut_short = !manifest::sidecar(&journal, id, "seal").exists();
+    if recovery.store.is_short()
+        && let Ok(log) = OpenOptions::new().read(true).write(true).open(folder.join("db"))
+    {
+        slack::lend(&log);
+    }
     let opened = Segment::open(&folder);
     let (segment, found) = match opened {
         Err(error) if segment::is_damage(&error) => {
@@ -82,7 +88,7 @@ pub(super) fn active(recovery: &mut Recovery, listed: Listed) -> Result<(), Open
                 segment.close();
                 return Err(OpenError::NewerSchema { path: folder, found, known: SCHEMA });
             }
-            let found = read_segment(&mut segment, &journal, id, Offset(listed.first));
+            let found = read_segment(&mut segment, &journal, listed, None);
             (segment, found)
         }
     };
@@ -109,7 +115,8 @@ fn names_of(segment: &Segment) -> Result<NameWriter, StoreError> {
 }
 
 /// The active segment cannot be read. It is not known which numbers were given last, so the
-/// numbering cannot be continued.
+/// numbering cannot be continued. Readings that its meta counts as accepted are reported by
+/// their numbers, so that the books write them off.
 fn lose(recovery: &mut Recovery, listed: Listed, state: Option<State>, error: &StoreError) {
     let id = SegmentId(listed.id);
     let journal = recovery.store.folders.journal.clone();
@@ -119,14 +126,17 @@ fn lose(recovery: &mut Recovery, listed: Listed, state: Option<State>, error: &S
         recovery.adopt(state);
     }
     let first = Offset(listed.first).max(head.next);
-    let known = [manifest::read_note(&journal, id), state.map(|state| state.next)];
+    let known = [manifest::read_note(&journal, id), state.as_ref().map(|state| state.next)];
     let end = known.into_iter().flatten().fold(first.plus(1), Offset::max);
-    recovery.store.losses.push(Damage {
-        first,
-        end,
-        missing: manifest::missing_after(&head.meta),
-        reason: format!("segment {id} set aside: {error}"),
-    });
+    let missing = match &state {
+        Some(state) => {
+            let known = manifest::missing_between(&head.meta, &state.meta);
+            known.into_iter().chain(manifest::missing_after(&state.meta)).collect()
+        }
+        None => manifest::missing_after(&head.meta),
+    };
+    let reason = format!("segment {id} set aside: {error}");
+    recovery.store.losses.push(Damage { first, end, missing, reason });
     recovery.broken = Some(format!("the newest segment {id} cannot be read: {error}"));
     recovery.set_aside.push(id);
 }
@@ -175,7 +185,7 @@ fn adopt_active(
     store.active =
         Some(Active { id, segment, names, note, contents, ledger, totals, unnoted_bytes: 0 });
     if is_short {
-        store.close_active();
+        store.close_active(KeepRoom::No);
         store.losses.push(Damage {
             first: end,
             end: noted,
@@ -190,27 +200,44 @@ fn adopt_active(
     Ok(())
 }
 
-/// Reads a segment's state and contents, and the frames after them: a commit may have been
-/// applied without its meta, and its readings exist.
+/// Reads what a segment says of itself, and the frames that it does not count yet.
+///
+/// A commit ends with its meta. What lies beyond the meta is of one that was cut
+/// off: nobody was told of it, it never happened, and its names are given again.
+/// Only where a newer meta must have been there, by the note or by where the
+/// segment is known to end, are the frames the better word, and counted.
+/// `ended` is the state at the end as somebody else knows it.
 pub(super) fn read_segment(
     segment: &mut Segment,
     journal: &Path,
-    id: SegmentId,
-    first: Offset,
+    listed: Listed,
+    ended: Option<State>,
 ) -> Result<Found, StoreError> {
+    let id = SegmentId(listed.id);
     let head = head_of(segment, journal, id)?;
-    let stored = segment.state(b'm')?.and_then(Result::ok);
+    let end = listed.next.map_or(Offset(u64::MAX), Offset);
+    // Beyond the end of a sealed one lies what a failed commit left: its entries
+    // are in the next one.
+    let own = segment.state(b'm')?.and_then(Result::ok).filter(|state| state.next <= end);
+    let stored = own.or(ended);
+    let reached = manifest::read_note(journal, id).max(listed.next.map(Offset)).unwrap_or_default();
+    let bound = match &stored {
+        Some(state) if reached <= state.next => state.next,
+        _ => end,
+    };
     let has_meta = stored.is_some();
     let mut state = stored.unwrap_or_else(|| head.clone());
     let known = segment.contents()?.filter(|(_, next)| *next <= state.next);
-    let (mut contents, from) = known.unwrap_or_else(|| (Contents::new(), first.max(head.next)));
+    let (mut contents, from) =
+        known.unwrap_or_else(|| (Contents::new(), Offset(listed.first).max(head.next)));
     let mut summary = Summary::default();
     let mut walk = segment.walk(from)?;
     while let Some(piece) = segment.step(&mut walk)? {
-        let Piece::Frame { first, entries } = piece else { continue };
-        if has_meta && first > state.next {
+        let Piece::Frame { first, mut entries } = piece else { continue };
+        if first >= bound || (has_meta && first > state.next) {
             break;
         }
+        entries.truncate(usize::try_from(bound.0 - first.0).unwrap_or(usize::MAX));
         let end = first.plus(entries.len() as u64);
         if end > state.next {
             let known = state.next.0.saturating_sub(first.0) as usize;
@@ -224,7 +251,7 @@ pub(super) fn read_segment(
     Ok(Found { head, state, contents })
 }
 
-/// Counts readings and results that the meta does not know yet.
+/// Counts readings and results that the meta does not know.
 fn raise(meta: &mut Meta, entries: &[Entry]) {
     for one in entries.iter().filter_map(Entry::numbered) {
         if one.epoch != meta.epoch {
@@ -237,3 +264,7 @@ fn raise(meta: &mut Meta, entries: &[Entry]) {
         books.accepted += 1;
     }
 }
+
+#[cfg(test)]
+#[path = "recover_tests.rs"]
+mod tests;

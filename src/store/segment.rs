@@ -171,7 +171,7 @@ pub(super) fn pack_contents(contents: &Contents, next: Offset) -> Result<Vec<u8>
     envelope::pack(&stored).map_err(unstorable)
 }
 
-fn unstorable(error: postcard::Error) -> StoreError {
+pub(super) fn unstorable(error: postcard::Error) -> StoreError {
     StoreError::Damaged(format!("cannot serialise: {error}"))
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use super::commit::KeepRoom;
 use super::error::OpenError;
 use super::quarantine;
 use super::worker;
@@ -17,7 +18,12 @@ use crate::readings;
 pub(super) const EPOCH: Epoch = Epoch { number: 1, nonce: 42 };
 
 pub(super) fn options(dir: &Path) -> Options {
-    Options { data_dir: dir.to_path_buf(), segment_bytes: 1024 * 1024, probe_free: |_| 1 << 40 }
+    Options {
+        data_dir: dir.to_path_buf(),
+        segment_bytes: 1024 * 1024,
+        quota_bytes: 1 << 30,
+        probe_free: |_| 1 << 40,
+    }
 }
 
 pub(super) fn open(dir: &Path) -> (Store, Recovered) {
@@ -135,7 +141,7 @@ fn on_a_full_disk_the_segment_goes_on_within_its_slack_and_what_is_done_with_goe
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 5)).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&commit(6, 8)).unwrap();
     if super::slack::behind(store.active.as_ref().unwrap().segment.log()) == 0 {
         // This file system allocates nothing ahead.
@@ -160,7 +166,7 @@ fn what_is_allocated_ahead_is_told_apart_from_what_entries_take() {
     let behind = super::slack::behind(store.active.as_ref().unwrap().segment.log());
     assert_eq!(active.ahead_bytes, behind);
     assert!(active.bytes - behind < 128 * 1024, "five entries took {}", active.bytes - behind);
-    store.close_active();
+    store.close_active(KeepRoom::No);
     assert_eq!(store.segments()[0].ahead_bytes, 0);
 }
 
@@ -169,7 +175,7 @@ fn a_folder_that_went_before_the_manifest_could_be_written_is_no_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 5)).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     let mut done = commit(6, 8);
     done.meta.start = Offset(5);
     store.commit(&done).unwrap();
@@ -206,6 +212,29 @@ fn a_segment_given_up_ends_at_the_last_good_commit() {
     assert_eq!(seqs(&store.fetch(&fetch(0)).entries), [1, 2, 3, 4, 5]);
     assert_eq!(seqs(&store.fetch(&fetch(5)).entries), [6, 7]);
     assert_eq!(store.fetch(&fetch(5)).damaged, []);
+}
+
+#[test]
+fn what_a_failed_commit_left_is_not_counted_when_its_segment_is_sealed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.commit(&commit(1, 5)).unwrap();
+    let before = store.state.clone();
+    let state = super::meta::State { meta: meta(9), next: Offset(9) };
+    store.write(&state, &commit(6, 9).entries).unwrap();
+    store.state = before;
+    store.segments.last_mut().unwrap().next = Offset(5);
+    store.give_up();
+    store.commit(&commit(6, 7)).unwrap();
+    drop(store);
+    // The disk would not take the seal either.
+    std::fs::remove_file(dir.path().join("journal/000001.seal")).unwrap();
+    let (mut store, recovered) = open(dir.path());
+    assert_eq!((recovered.next, recovered.meta), (Offset(7), Some(meta(7))));
+    let range = recovered.segments[0].contents[&(SourceId::new("plc"), EPOCH)];
+    assert_eq!((range.first, range.last), (Seq(1), Seq(5)));
+    assert_eq!(seqs(&store.fetch(&fetch(0)).entries), [1, 2, 3, 4, 5]);
+    assert_eq!(seqs(&store.fetch(&fetch(5)).entries), [6, 7]);
 }
 
 #[test]
@@ -263,7 +292,7 @@ fn removed_segments_are_gone_and_the_active_one_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 3)).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&commit(4, 6)).unwrap();
     let used = store.disk().used_bytes;
     assert!(store.remove(SegmentId(1)).used_bytes < used);
@@ -291,7 +320,7 @@ fn refusals_are_kept_with_all_their_bytes() {
     let with = Commit { refusals: vec![refusal], ..commit(1, 1) };
     store.commit(&with).unwrap();
     // Tried again: kept once.
-    store.refusals.keep(&with.refusals).unwrap();
+    store.refusals.keep(&with.refusals, 1 << 40).unwrap();
     store.close();
     let mut kept = quarantine::open(dir.path());
     let all = quarantine::Filter::default();
@@ -323,7 +352,7 @@ fn a_lost_manifest_is_made_up_from_the_folders() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 3)).unwrap();
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&commit(4, 6)).unwrap();
     store.close();
     std::fs::remove_file(dir.path().join("journal/MANIFEST")).unwrap();
@@ -360,7 +389,7 @@ fn offline_tools_say_what_is_there() {
     let (mut store, _) = open(dir.path());
     store.commit(&commit(1, 3)).unwrap();
     assert!(inspect::verify(dir.path(), |_| ()).unwrap_err().to_string().contains("in use"));
-    store.close_active();
+    store.close_active(KeepRoom::No);
     store.commit(&commit(4, 6)).unwrap();
     store.commit(&commit(7, 8)).unwrap();
     store.active.as_ref().unwrap().segment.overwrite(Offset(3), b"nothing");

@@ -118,7 +118,11 @@ fn run(
         match request {
             Request::Commit(commit) => {
                 let id = commit.id;
-                events(match store.commit(&commit) {
+                let committed = store.commit(&commit);
+                if let Some((count, reason)) = store.take_refusals_dropped() {
+                    events(StoreEvent::RefusalsDropped { count, reason });
+                }
+                events(match committed {
                     Ok((segments, disk)) => StoreEvent::Committed { id, segments, disk },
                     Err(error) => StoreEvent::CommitFailed { id, reason: error.to_string() },
                 });

@@ -1,6 +1,11 @@
 //! A small file system, filled by the agent and by somebody else, and emptied
 //! again.
 
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::agent::Plant;
@@ -123,6 +128,61 @@ fn whole(plant: &Plant) {
         assert!(values.iter().copied().eq(1..=ROUND), "round {round}");
     }
     assert_said_once(plant);
+}
+
+/// Sends lines that are refused, a few in every commit, until it is told to end.
+fn send_bad_lines(plant: &Plant) -> impl FnOnce() + use<> {
+    let mut stream = plant.connect("in");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_over);
+    let thread = std::thread::spawn(move || {
+        while !told.load(Ordering::SeqCst) && stream.write_all(b"oops\n").is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    move || {
+        is_over.store(true, Ordering::SeqCst);
+        thread.join().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_refused_lines_nor_a_restart_on_a_full_disk_hold_up_the_eviction() {
+    let Some(mut small) = small("drop-oldest", "refused lines on a full disk").await else {
+        return;
+    };
+    let plant = &mut small.plant;
+    plant.broker.refuse(true);
+    plant.run();
+    let is_reached = |status: &Value| status["journal"]["full"] == "reserve";
+    let feeder = plant.feed_heavy("in", "first", ROUND, ID_CHARS);
+    let end_bad_lines = send_bad_lines(plant);
+    plant.wait_for_status("the reserve is reached", is_reached);
+    let before = evicted(&plant.status());
+    let filler = small.disk.fill();
+    plant.wait_for_status("older readings make room", |status| evicted(status) > before);
+    end_bad_lines();
+    drop(filler);
+    plant.wait_for_status("all is taken", |_| feeder.acked() == ROUND);
+    feeder.join();
+
+    let feeder = plant.feed_heavy("in", "second", ROUND, ID_CHARS);
+    plant.wait_for_status("the reserve is reached", is_reached);
+    let before = evicted(&plant.status());
+    assert_eq!(plant.stop(), Some(0), "{}", plant.log());
+    let filler = small.disk.fill();
+    plant.run();
+    plant.wait_for_status("older readings make room", |status| evicted(status) > before);
+    drop(filler);
+    plant.wait_for_status("all is taken", |_| feeder.acked() == ROUND);
+    feeder.join();
+    plant.broker.refuse(false);
+    plant.wait_for_status("all is well and nothing waits", |status| {
+        is_well(status) && status["uplink"]["backlog"] == 0
+    });
+    let ledger = Ledger::of(&plant.broker.log(), "in");
+    ledger.assert_complete(accepted(&plant.status()));
+    assert!(ledger.missing.values().all(|reason| reason == "evicted"));
 }
 
 /// An agent on a disk that can be made bad.

@@ -1,5 +1,6 @@
 //! The modelled disk is two disks: what was applied, and what was flushed. A
-//! crash keeps the flushed part and a random run of the unflushed.
+//! crash keeps the flushed part and a random run of the unflushed, and of the commit
+//! that it cuts off some entries without the meta, which is written last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,9 +69,13 @@ impl Disk {
 
     pub fn crash(&mut self, rng: &mut Rng) {
         let keep = rng.between(0, self.unflushed.len() as u64) as usize;
-        let unflushed = std::mem::take(&mut self.unflushed);
-        for commit in unflushed.into_iter().take(keep) {
+        let mut unflushed = std::mem::take(&mut self.unflushed).into_iter();
+        for commit in unflushed.by_ref().take(keep) {
             self.write(commit);
+        }
+        if let Some(cut_off) = unflushed.next() {
+            let count = rng.between(0, cut_off.entries.len() as u64) as usize;
+            self.put(cut_off.first, &cut_off.entries[..count]);
         }
     }
 
@@ -148,7 +153,12 @@ impl Disk {
         self.segments.iter().map(|segment| segment.info.clone()).collect()
     }
 
-    pub fn recover(&self) -> Recovered {
+    /// What a start finds. A commit without its meta never happened: what there is
+    /// of it is thrown away.
+    pub fn recover(&mut self) -> Recovered {
+        if let Some(segment) = self.segments.last_mut() {
+            segment.entries.split_off(&segment.info.next);
+        }
         Recovered {
             meta: self.meta.clone(),
             next: self.segments.last().map_or(Offset(0), |segment| segment.info.next),
@@ -189,23 +199,8 @@ impl Disk {
     }
 
     fn write(&mut self, commit: Commit) {
-        if self.segments.last().is_none_or(|segment| segment.info.is_sealed) {
-            self.next_id += 1;
-            let first = commit.first;
-            let info = SegmentInfo {
-                id: SegmentId(self.next_id),
-                first,
-                next: first,
-                bytes: 0,
-                ahead_bytes: 0,
-                is_sealed: false,
-                contents: Arc::default(),
-            };
-            self.segments.push(Segment { info, entries: BTreeMap::new() });
-        }
-        self.meta = Some(commit.meta);
+        let end = self.put(commit.first, &commit.entries);
         let Some(active) = self.segments.last_mut() else { return };
-        assert_eq!(active.info.next, commit.first, "a commit goes on where the journal ends");
         for entry in commit.entries.iter() {
             if let Some(Record { source, epoch, seq, .. }) = entry.reading() {
                 self.named.insert((source.clone(), *epoch, *seq));
@@ -220,11 +215,35 @@ impl Disk {
                     assert!(is_whole || self.has_rotted, "not {}: {record:?}", self.total);
                 }
             }
-            active.entries.insert(active.info.next, entry.clone());
-            active.info.next = active.info.next.plus(1);
         }
+        // The meta comes last, and only with it the entries count.
+        active.info.next = end;
         active.info.bytes = active.entries.len() as u64 * ENTRY_BYTES;
         active.info.is_sealed = active.entries.len() as u64 >= SEGMENT_ENTRIES;
+        self.meta = Some(commit.meta);
+    }
+
+    /// Entries alone, behind the end of the journal; where they end.
+    fn put(&mut self, first: Offset, entries: &[Entry]) -> Offset {
+        if self.segments.last().is_none_or(|segment| segment.info.is_sealed) {
+            self.next_id += 1;
+            let info = SegmentInfo {
+                id: SegmentId(self.next_id),
+                first,
+                next: first,
+                bytes: 0,
+                ahead_bytes: 0,
+                is_sealed: false,
+                contents: Arc::default(),
+            };
+            self.segments.push(Segment { info, entries: BTreeMap::new() });
+        }
+        let end = first.plus(entries.len() as u64);
+        if let Some(active) = self.segments.last_mut() {
+            assert_eq!(active.info.next, first, "a commit goes on where the journal ends");
+            active.entries.extend((first.0..end.0).map(Offset).zip(entries.iter().cloned()));
+        }
+        end
     }
 }
 

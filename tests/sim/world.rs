@@ -109,7 +109,7 @@ impl World {
                 Source::new(["press", "oven", "pump"][i], limit)
             })
             .collect();
-        let disk = Disk::default();
+        let mut disk = Disk::default();
         let mut machine = Machine::new(&mut rng);
         machine.has_server = rng.chance(60);
         if scenario.planted == Planted::LyingServer {

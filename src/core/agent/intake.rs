@@ -30,7 +30,6 @@ impl Agent {
             return self.turn_away(batch, effects);
         }
         let Batch { source, arrival, readings, refused, advance, receipt } = batch;
-        let goes_on = advance.is_some();
         let settings = self.source_settings(&source);
         let (clock, clock_flags) = self.clock.reading_at(&arrival, now);
         let mut counts = BatchCounts::default();
@@ -40,11 +39,6 @@ impl Agent {
         for mut reading in readings {
             if self.is_repeat(&source, &reading, &came, &source_clock) {
                 counts.duplicates += 1;
-                // The journal may have it beyond its source's saved position: then one
-                // less of those is still to come again.
-                if goes_on {
-                    self.positions.has_next(&source);
-                }
                 self.windows.missed_repeat(&source, &reading.series);
                 continue;
             }
@@ -59,7 +53,6 @@ impl Agent {
                 effects.push(Effect::Notice(Notice::DeviceClockStep { source, delta }));
             }
             match stamped.verdict {
-                Verdict::Stamp(_) if goes_on && self.positions.has_next(&source) => {}
                 Verdict::Stamp(mut stamp) => {
                     if !is_by_device(&stamp) {
                         stamp.flags = stamp.flags.with(clock_flags);
@@ -245,7 +238,7 @@ impl Agent {
         meta.retimed = all_offsets(&self.windows.retimed);
         let is_live = |source: &SourceId, epoch| self.buffer.holds(source, epoch);
         self.books.fill(&mut meta, is_live);
-        self.fill_positions(&mut meta);
+        meta.positions = self.positions.stored();
         let own = self.uplinks.iter().enumerate().filter_map(|(at, uplink)| {
             let handed = self.books.handed_at(at, is_live)?;
             let done = uplink.forward.done();

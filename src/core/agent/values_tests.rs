@@ -1,8 +1,8 @@
 use super::*;
 use crate::core::dedupe::{By, Rule};
-use crate::core::id::{SegmentId, Seq};
+use crate::core::id::SegmentId;
 use crate::core::reading::{Arrival, Flags, Quality, Series, Value};
-use crate::core::seam::{Advance, Batch, Commit, Position, Release, Released, SegmentInfo};
+use crate::core::seam::{Advance, Batch, Commit, Release, Released, SegmentInfo};
 use crate::core::time::IngestTime;
 use crate::core::values::ValueRules;
 use crate::core::values::deadband::{Band, Rule as Deadband};
@@ -206,22 +206,4 @@ fn what_is_held_back_has_no_number_and_is_counted() {
     assert_eq!(rig.values(), [10, 12]);
     let books = rig.agent.source_books()[&meter()];
     assert_eq!((books.accepted, books.held_back), (2, 2));
-}
-
-/// A source that goes on from its place reads again what a crash left in the journal
-/// beyond that. Those are repeats; what follows them is not.
-#[test]
-fn what_follows_repeats_of_a_cut_off_commit_is_not_taken_for_them() {
-    let mut rig = Rig::new();
-    let both = || vec![reading("energy_wh", 5, "1"), reading("energy_wh", 7, "2")];
-    rig.read(both(), Some((b"", b"a")));
-    let mut rig = rig.restart(|recovered| {
-        // The journal has both, the meta none of them.
-        let meta = recovered.meta.get_or_insert_default();
-        let place = Position { at: Arc::from(*b""), tail: Seq(0) };
-        meta.positions = [(meter(), place)].into();
-    });
-    rig.read(both(), Some((b"", b"a")));
-    rig.read(vec![reading("energy_wh", 1, "3")], Some((b"a", b"b")));
-    assert_eq!(rig.values(), [5, 12, 13]);
 }

@@ -29,8 +29,9 @@ pub struct Meta {
     /// By name, how far each uplink is, where there are several: the fields above then say
     /// what all of them are done with.
     pub uplinks: BTreeMap<Arc<str>, UplinkMeta>,
-    /// The position of each source that goes on from it after a restart.
-    pub positions: BTreeMap<SourceId, Position>,
+    /// The position of each source that goes on from it after a restart, in the source's own
+    /// form.
+    pub positions: BTreeMap<SourceId, Arc<[u8]>>,
     /// Gap records that the broker has not acknowledged, with their offsets.
     pub gaps: Vec<(Offset, GapRecord)>,
     /// Changes of names, made because another copy of this disk may have used the old ones.
@@ -61,17 +62,6 @@ pub struct UplinkMeta {
     pub done: Vec<(Offset, Offset)>,
     /// As [`Meta::handed`].
     pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
-}
-
-/// The position of a source.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    /// The position in the source's own form.
-    pub at: Arc<[u8]>,
-    /// The source's newest number at that position. The journal may have later readings: a
-    /// crash in the middle of a large commit can leave readings without the meta that
-    /// belongs to them.
-    pub tail: Seq,
 }
 
 /// What the journal keeps of clocks beyond a boot.
