@@ -125,6 +125,7 @@ fn meta_3() -> Meta {
         frontier: Offset(2),
         done: vec![(Offset(3), Offset(4))],
         handed: [((plc.clone(), EPOCH), set)].into(),
+        refused: None,
     };
     let position = Position { at: Arc::from(&b"line 30"[..]), tail: Seq(30) };
     let renumbering = Renumbering {

@@ -151,6 +151,7 @@ impl Agent {
             let last = gap.last_seq.unwrap_or(gap.first_seq);
             let range = (gap.epoch, gap.first_seq, last);
             let ranges = self.vouching.renumberings.ranges(&gap.source, range);
+            let lack = self.not_past(offset);
             if ranges == [range] || !self.withdraw(offset) {
                 self.gaps.insert(offset, gap);
                 continue;
@@ -158,8 +159,7 @@ impl Agent {
             for (epoch, first_seq, last) in ranges {
                 let last_seq = gap.last_seq.map(|_| last);
                 let renamed = GapRecord { epoch, first_seq, last_seq, ..gap.clone() };
-                let offset = self.pending.push(Entry::Gap(renamed.clone()), now.mono);
-                self.gaps.insert(offset, renamed);
+                self.announce(now, renamed, &lack);
             }
         }
     }
