@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use tidegate::core::books::Books;
-use tidegate::core::id::{Epoch, Seq, SourceId};
+use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
 use tidegate::core::rangeset::RangeSet;
 use tidegate::core::reading::GapReason;
 use tidegate::core::seam::Meta;
@@ -42,7 +42,7 @@ proptest! {
     ) {
         let source = SourceId::new("plc");
         let epoch = Epoch { number: 1, nonce: 7 };
-        let mut books = Books::open(&Meta::default(), epoch, &[]);
+        let mut books = Books::open(&Meta::default(), epoch, &[], Offset(0));
         for _ in 0..accepted {
             books.accept(&source);
         }
@@ -69,7 +69,7 @@ proptest! {
             let sums = meta.sources[&source];
             prop_assert_eq!(sums.acknowledged + sums.evicted + sums.lost, done.len() as u64);
             prop_assert_eq!(books.stored(), accepted - done.len() as u64);
-            let reopened = Books::open(&meta, epoch, &[]);
+            let reopened = Books::open(&meta, epoch, &[], Offset(0));
             prop_assert_eq!(reopened.through(0, &source, epoch), books.through(0, &source, epoch));
             for seq in 1..=accepted {
                 prop_assert_eq!(reopened.is_done(&source, epoch, Seq(seq)), done.contains(&seq));

@@ -38,6 +38,7 @@ mod intake;
 mod ordering;
 mod positions;
 mod recall;
+mod refusals;
 mod release;
 mod repeats;
 mod report;
@@ -124,7 +125,7 @@ impl Agent {
         let names: Vec<_> = uplinks.iter().map(Uplink::name).collect();
         let mut agent = Self {
             source_clocks: BTreeMap::new(),
-            books: Books::open(&meta, epoch, &names),
+            books: Books::open(&meta, epoch, &names, recovered.next),
             lateness,
             buffer: Buffer::new(bounds, recovered.segments, recovered.disk, meta.start),
             expiry: Expiry::new(settings.max_age, EventTime::from_unix_ns(settings.clock.floor_ns)),
@@ -147,6 +148,7 @@ impl Agent {
             is_stopping: false,
             settings,
         };
+        agent.forget_told();
         for damage in recovered.damaged {
             agent.write_off_damage(now, damage, effects);
         }

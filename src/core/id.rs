@@ -99,7 +99,8 @@ impl fmt::Display for Offset {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Epoch {
-    /// Counts the numberings of this data directory, from 1.
+    /// Counts the numberings of this gateway as far as its disk and its brokers know
+    /// them, from 1.
     pub number: u32,
     /// Random, drawn when the epoch began.
     pub nonce: u32,

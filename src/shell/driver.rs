@@ -5,7 +5,7 @@
 //! the link have room for everything that the core's bounds allow, and a source that must
 //! wait is simply not read from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,6 +103,8 @@ pub struct Driver {
     vouched: Vec<Answer>,
     /// A change of the sources that the agent has not got yet; answered when it has.
     change: Option<Change>,
+    /// Taken out of the queue of the sources when they changed, before it.
+    waiting: VecDeque<SourceMessage>,
     changed: Option<oneshot::Sender<Positions>>,
     inputs: Vec<Input>,
     effects: Vec<Effect>,
@@ -151,6 +153,7 @@ impl Driver {
             last_receipt: ReceiptId(0),
             vouched: Vec::new(),
             change: None,
+            waiting: VecDeque::new(),
             changed: None,
             inputs: Vec::with_capacity(TURN_INPUTS_MAX),
             effects,
@@ -185,6 +188,9 @@ impl Driver {
     async fn wait(&mut self) {
         let sleep = self.sleep();
         let accepts = self.agent.accepts_readings();
+        if accepts && !self.waiting.is_empty() {
+            return;
+        }
         let inbox = &mut self.inbox;
         tokio::select! {
             Some(event) = inbox.store.recv() => self.inputs.push(Input::Store(event)),
@@ -230,16 +236,18 @@ impl Driver {
         }
         let accepts = self.agent.accepts_readings();
         while accepts && self.has_room_for_a_batch() {
-            let Ok(message) = self.inbox.sources.try_recv() else { break };
+            let Some(message) = self.next_message() else { break };
             self.take_message(message);
         }
         while accepts && self.has_room_for_a_batch() {
             let Ok(returned) = self.inbox.releases.try_recv() else { break };
             self.take_back(returned);
         }
-        let is_drained = self.inbox.sources.is_empty() || !accepts;
+        let is_empty = self.inbox.sources.is_empty() && self.waiting.is_empty();
+        let is_drained = is_empty || !accepts;
         // Only after everything that leaving sources have handed in.
         if let Some(Change { sources, positions }) = self.change.take_if(|_| is_drained) {
+            self.drop_what_comes_again();
             self.inputs.push(Input::Sources(sources));
             self.changed = Some(positions);
         }
@@ -247,6 +255,25 @@ impl Driver {
             self.is_stopping = true;
             self.inputs.push(Input::Stop);
         }
+    }
+
+    fn next_message(&mut self) -> Option<SourceMessage> {
+        self.waiting.pop_front().or_else(|| self.inbox.sources.try_recv().ok())
+    }
+
+    /// While nothing is accepted the queue is not empty when the sources change. A
+    /// source that starts anew goes on from the place that it is told now: what its
+    /// predecessor handed in from that place on must not be taken behind its back, and
+    /// comes again. Whose receipt nobody waits for, the source has gone.
+    fn drop_what_comes_again(&mut self) {
+        let comes_again = |message: &SourceMessage| {
+            let has_gone = message.receipt.as_ref().is_none_or(oneshot::Sender::is_closed);
+            message.batch.advance.is_some() && has_gone
+        };
+        while let Ok(message) = self.inbox.sources.try_recv() {
+            self.waiting.push_back(message);
+        }
+        self.waiting.retain(|message| !comes_again(message));
     }
 
     /// Whether this turn takes one more batch of a source, or one release.

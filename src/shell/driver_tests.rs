@@ -13,7 +13,7 @@ use crate::core::limits::{
     PENDING_BYTES_MAX, PENDING_ENTRIES_MAX, SEGMENT_BYTES_DEFAULT, SOURCE_BATCH_MAX,
 };
 use crate::core::reading::{Entry, Flags, Quality, Reading, Series, Value};
-use crate::core::seam::{Batch, DownCause, LinkTerms, PublishBody};
+use crate::core::seam::{Advance, Batch, DownCause, LinkTerms, PublishBody};
 use crate::core::settings::UplinkSettings;
 use crate::host::disk;
 use crate::http::metrics::Metrics;
@@ -28,6 +28,7 @@ struct Rig<D = tokio::task::JoinHandle<DriverEnd>> {
     commands: mpsc::Receiver<LinkCommand>,
     link_events: mpsc::Sender<(UplinkId, LinkEvent)>,
     requests: mpsc::Sender<Request>,
+    changes: mpsc::Sender<Change>,
     stop: watch::Sender<bool>,
     clock: Arc<HostClock>,
     driver: D,
@@ -59,9 +60,9 @@ fn rig(data_dir: &Path) -> Rig {
 }
 
 fn turning(rig: Rig<Driver>) -> Rig {
-    let Rig { messages, commands, link_events, requests, stop, clock, driver } = rig;
+    let Rig { messages, commands, link_events, requests, changes, stop, clock, driver } = rig;
     let driver = tokio::spawn(driver.run());
-    Rig { messages, commands, link_events, requests, stop, clock, driver }
+    Rig { messages, commands, link_events, requests, changes, stop, clock, driver }
 }
 
 /// The same with a loop that does not turn by itself.
@@ -92,6 +93,7 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
     let (messages, sources) = mpsc::channel(16);
     let (link_events, link) = mpsc::channel(1024);
     let (requests, request_inbox) = mpsc::channel(16);
+    let (changes, change_inbox) = mpsc::channel(1);
     let (stop, stop_seen) = watch::channel(false);
     let (link_out, commands) = mpsc::channel(1024);
     let inbox = Inbox {
@@ -101,7 +103,7 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
         clock: mpsc::channel(1).1,
         requests: request_inbox,
         releases: mpsc::channel(1).1,
-        changes: mpsc::channel(1).1,
+        changes: change_inbox,
         stop: stop_seen,
     };
     let outbox = Outbox {
@@ -116,7 +118,7 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
         turns: Arc::default(),
     };
     let driver = Driver::new(agent, effects, Arc::clone(&clock), about, (inbox, outbox));
-    Rig { messages, commands, link_events, requests, stop, clock, driver }
+    Rig { messages, commands, link_events, requests, changes, stop, clock, driver }
 }
 
 fn batch(clock: &HostClock, readings: usize) -> Batch {
@@ -194,6 +196,63 @@ async fn a_turn_takes_so_many_batches_and_leaves_room_for_them_in_a_storm_of_pub
     rig.driver.gather();
     assert_eq!(taken(&rig.driver), 3);
     rig.driver.outbox.store.close_and_join();
+}
+
+/// A batch of one reading of a source that goes on from its place.
+fn step(clock: &HostClock, source: &str, from: &[u8], to: &[u8]) -> Batch {
+    let advance = Advance { from: from.into(), to: to.into() };
+    Batch { source: SourceId::new(source), advance: Some(advance), ..batch(clock, 1) }
+}
+
+/// While nothing is accepted, as with a full buffer, what a source has handed in waits
+/// in the queue when that source starts anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_starts_anew_while_nothing_is_accepted_goes_on_from_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = at_rest(dir.path(), settings());
+    while rig.driver.agent.accepts_readings() {
+        let full = batch(&rig.clock, SOURCE_BATCH_MAX);
+        rig.driver.inputs.push(Input::Readings(full));
+        rig.driver.turn();
+    }
+    let hand_in = |batch: Batch| {
+        let (receipt, outcome) = oneshot::channel();
+        rig.messages.try_send(SourceMessage { batch, receipt: Some(receipt) }).unwrap();
+        outcome
+    };
+    // Of one that has stopped, and does not hear of it any more.
+    drop(hand_in(step(&rig.clock, "log", b"", b"2")));
+    drop(hand_in(step(&rig.clock, "log", b"2", b"4")));
+    drop(hand_in(batch(&rig.clock, 1)));
+    // Of one that runs on.
+    let other = hand_in(step(&rig.clock, "other", b"", b"7"));
+    let names = ["press", "log", "other"];
+    let sources = names.map(|name| (SourceId::new(name), SourceSettings::DEFAULT)).into();
+    let (positions, told) = oneshot::channel();
+    rig.driver.change = Some(Change { sources, positions });
+    rig.driver.gather();
+    rig.driver.turn();
+    assert_eq!(told.await.unwrap(), Positions::new(), "nothing of them is taken yet");
+
+    let rig = turning(rig);
+    let (receipt, outcome) = oneshot::channel();
+    let batch = step(&rig.clock, "log", b"", b"3");
+    rig.messages.send(SourceMessage { batch, receipt: Some(receipt) }).await.unwrap();
+    assert_eq!(timeout(DEADLINE, outcome).await.unwrap(), Ok(Outcome::Durable));
+    assert_eq!(timeout(DEADLINE, other).await.unwrap(), Ok(Outcome::Durable));
+    let (positions, told) = oneshot::channel();
+    let sources = names.map(|name| (SourceId::new(name), SourceSettings::DEFAULT)).into();
+    rig.changes.send(Change { sources, positions }).await.unwrap();
+    let told = timeout(DEADLINE, told).await.unwrap().unwrap();
+    let at = |name: &str| &*told[&SourceId::new(name)];
+    assert_eq!((at("log"), at("other")), (&b"3"[..], &b"7"[..]));
+    let report = rig.report().await;
+    let accepted = names.map(|name| {
+        report.sources.iter().find(|one| one.name == name).map_or(0, |one| one.accepted)
+    });
+    assert_eq!(accepted[1..], [1, 1]);
+    assert_eq!(accepted[0] % SOURCE_BATCH_MAX as u64, 1, "what does not come again is taken");
+    rig.end().await.store.close_and_join();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,9 @@ use crate::core::renumber::{Renumbering, Renumberings};
 use crate::core::seam::{Meta, SourceMeta, SourceRange, UplinkMeta};
 use crate::core::time::{EventTime, Uptime};
 
+/// Ends the stored name of what an uplink's broker refused; see [`StoredUplink::of`].
+const REFUSED: &str = " refused";
+
 /// What a segment holds, per source and epoch.
 pub(super) type Contents = BTreeMap<(SourceId, Epoch), SourceRange>;
 
@@ -168,12 +171,7 @@ impl StoredWays {
     pub(super) fn of(meta: &Meta) -> Self {
         let retimed = meta.retimed.iter().map(|(first, end)| (first.0, end.0));
         let retimed = retimed.filter(|(first, _)| *first > 0);
-        let uplinks = meta.uplinks.iter().map(|(name, one)| StoredUplink {
-            name: name.to_string(),
-            frontier: one.frontier.0,
-            done: stored_done(one.frontier, &one.done),
-            handed: one.handed.iter().map(StoredHanded::of).collect(),
-        });
+        let uplinks = meta.uplinks.iter().flat_map(|(name, one)| StoredUplink::of(name, one));
         let unlike = meta.sources.iter().filter(|(_, books)| books.vouched != books.tail);
         let vouched = unlike.map(|(source, books)| (source.as_str().to_owned(), books.vouched.0));
         let positions = meta.positions.iter().map(|(source, at)| StoredPosition {
@@ -206,17 +204,51 @@ impl StoredWays {
         meta.renumberings = Renumberings(renumberings.collect());
         let more = stored.retimed.into_iter().map(|(first, end)| (Offset(first), Offset(end)));
         meta.retimed.extend(more);
-        let uplinks = stored.uplinks.into_iter().map(|one| {
-            let own = UplinkMeta {
-                frontier: Offset(one.frontier),
-                done: done_of(one.frontier, &one.done),
-                handed: one.handed.into_iter().map(StoredHanded::into_handed).collect(),
-            };
-            (one.name.into(), own)
-        });
-        meta.uplinks = uplinks.collect();
+        meta.uplinks = StoredUplink::into_all(stored.uplinks);
         let positions = stored.positions.into_iter();
         meta.positions = positions.map(|one| (SourceId::new(&one.source), one.at.into())).collect();
+    }
+}
+
+impl StoredUplink {
+    /// What was refused came later than this format. It is kept as another uplink, of
+    /// a name that no configuration can have: a program that does not know of it
+    /// passes it over.
+    fn of(name: &str, one: &UplinkMeta) -> Vec<Self> {
+        let own = Self {
+            name: name.to_owned(),
+            frontier: one.frontier.0,
+            done: stored_done(one.frontier, &one.done),
+            handed: one.handed.iter().map(StoredHanded::of).collect(),
+        };
+        let refused = one.refused.as_ref().map(|refused| Self {
+            name: format!("{name}{REFUSED}"),
+            frontier: 0,
+            done: Vec::new(),
+            handed: refused.iter().map(StoredHanded::of).collect(),
+        });
+        [own].into_iter().chain(refused).collect()
+    }
+
+    fn into_all(stored: Vec<Self>) -> BTreeMap<Arc<str>, UplinkMeta> {
+        let (refused, own): (Vec<_>, Vec<_>) =
+            stored.into_iter().partition(|one| one.name.ends_with(REFUSED));
+        let sets = |handed: Vec<StoredHanded>| -> BTreeMap<_, _> {
+            handed.into_iter().map(StoredHanded::into_handed).collect()
+        };
+        let mut uplinks: BTreeMap<Arc<str>, UplinkMeta> = BTreeMap::new();
+        for one in own {
+            let (frontier, done) = (Offset(one.frontier), done_of(one.frontier, &one.done));
+            let own = UplinkMeta { frontier, done, handed: sets(one.handed), refused: None };
+            uplinks.insert(one.name.into(), own);
+        }
+        for one in refused {
+            let name = one.name.trim_end_matches(REFUSED);
+            if let Some(own) = uplinks.get_mut(name) {
+                own.refused = Some(sets(one.handed));
+            }
+        }
+        uplinks
     }
 }
 
@@ -447,7 +479,8 @@ mod tests {
         let own = UplinkMeta {
             frontier: Offset(11),
             done: vec![(Offset(12), Offset(14))],
-            handed: [((SourceId::new("plc"), epoch), set)].into(),
+            handed: [((SourceId::new("plc"), epoch), set.clone())].into(),
+            refused: Some([((SourceId::new("plc"), epoch), set)].into()),
         };
         let series = Series { entity: "e".into(), property: "p".into(), unit: Some("Wh".into()) };
         let sum = Decimal::of(-1.25).unwrap().plus(Decimal::whole(1 << 80));

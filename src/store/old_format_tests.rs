@@ -123,6 +123,7 @@ fn meta_3() -> Meta {
         frontier: Offset(2),
         done: vec![(Offset(3), Offset(4))],
         handed: [((plc.clone(), EPOCH), set)].into(),
+        refused: None,
     };
     let renumbering = Renumbering {
         from: Epoch { number: EPOCH.number - 1, nonce: 9 },

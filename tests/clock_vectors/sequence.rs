@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate::core::agent::SourceSettings;
 use tidegate::core::books::Books;
-use tidegate::core::id::{Epoch, Seq, SourceId};
+use tidegate::core::id::{Epoch, Offset, Seq, SourceId};
 use tidegate::core::seam::{Meta, SourceMeta};
 use tidegate::core::skew::SourceClock;
 use tidegate::core::stamp::{Verdict, stamp};
@@ -15,7 +15,7 @@ fn books_after(source: &SourceId, last: u64) -> Books {
     let epoch = Epoch { number: 1, nonce: 7 };
     let account = SourceMeta { tail: Seq(last), accepted: last, ..SourceMeta::default() };
     let sources = [(source.clone(), account)].into();
-    Books::open(&Meta { epoch, sources, ..Meta::default() }, epoch, &[])
+    Books::open(&Meta { epoch, sources, ..Meta::default() }, epoch, &[], Offset(0))
 }
 
 pub(crate) fn run(input: &Value) -> Value {

@@ -27,6 +27,30 @@ pub struct Received {
     pub results: BTreeMap<Key, WindowResult>,
     pub late: Vec<LateReading>,
     pub copies: u64,
+    /// How often each was sent, arrived or not.
+    pub sent: BTreeMap<Key, u32>,
+    /// What a frontier named before it was here, neither itself nor in a gap record.
+    pub claimed: BTreeSet<Key>,
+}
+
+impl Received {
+    fn claims(&mut self, frontier: &Frontier) {
+        let Frontier { source, epoch, through_seq, .. } = frontier;
+        let key = |seq: u64| (source.clone(), *epoch, Seq(seq));
+        let is_here = |key: &Key| {
+            let is_it = |gap: &&GapRecord| (&gap.source, gap.epoch) == (&key.0, key.1);
+            let gaps = self.gaps.iter().filter(is_it);
+            let is_arrived = self.readings.contains_key(key) || self.results.contains_key(key);
+            is_arrived || gaps.clone().any(|gap| names(gap, key.2))
+        };
+        let absent: Vec<Key> = (1..=through_seq.0).map(key).filter(|key| !is_here(key)).collect();
+        self.claimed.extend(absent);
+    }
+}
+
+/// Whether a gap record names a number.
+pub fn names(gap: &GapRecord, seq: Seq) -> bool {
+    (gap.first_seq..=gap.last_seq.unwrap_or(gap.first_seq)).contains(&seq)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -44,6 +68,8 @@ pub struct Broker {
     too_large: BTreeMap<(SourceId, bool), PublishId>,
     /// The gateway's disk is put back to an older copy.
     is_restored: bool,
+    /// It never takes readings of some numbers: one of so many, from this one on.
+    refuses: Option<(u64, u64)>,
     retained: BTreeMap<SourceId, RetainedFrontier>,
     seen: BTreeSet<Key>,
     newest: BTreeMap<(u64, bool, SourceId, Epoch), Seq>,
@@ -53,8 +79,19 @@ pub struct Broker {
 pub type Answers = Vec<(u64, LinkEvent)>;
 
 impl Broker {
-    pub fn new(is_restored: bool) -> Self {
-        Self { is_restored, ..Self::default() }
+    pub fn new(is_restored: bool, refuses: Option<(u64, u64)>) -> Self {
+        Self { is_restored, refuses, ..Self::default() }
+    }
+
+    fn refuses(&self, body: &PublishBody) -> bool {
+        let is_refused = |record: &Record| {
+            self.refuses.is_some_and(|(each, from)| record.seq.0 % each == from % each)
+        };
+        match body {
+            PublishBody::Entry(Entry::Reading(record)) => is_refused(record),
+            PublishBody::Batch(records) => records.iter().any(is_refused),
+            _ => false,
+        }
     }
 
     /// Whether it retains a frontier that is beyond this copy.
@@ -94,6 +131,19 @@ impl Broker {
     pub fn cut(&mut self, rng: &mut Rng, reason: &str) -> Answers {
         self.is_up = false;
         vec![(rng.between(0, 2_000), down(rng, reason))]
+    }
+
+    /// On its way: it may be lost with the connection.
+    pub fn is_sent(&mut self, body: &PublishBody) {
+        let records: &[Record] = match body {
+            PublishBody::Entry(Entry::Reading(record)) => std::slice::from_ref(record),
+            PublishBody::Batch(records) => records,
+            _ => return,
+        };
+        for record in records {
+            let key = (record.source.clone(), record.epoch, record.seq);
+            *self.received.sent.entry(key).or_insert(0) += 1;
+        }
     }
 
     pub fn publish(&mut self, publish: Publish, rng: &mut Rng, has_faults: bool) -> Answers {
@@ -169,6 +219,9 @@ impl Broker {
         let (PublishBody::Entry(Entry::Reading(_)) | PublishBody::Batch(_)) = body else {
             return 0;
         };
+        if self.refuses(body) {
+            return 0x90;
+        }
         match rng.between(0, 199) {
             0 if has_faults => 0x97,
             1 if has_faults => 0x87,
@@ -198,6 +251,7 @@ impl Broker {
                 let Frontier { source, epoch, through_seq, .. } = frontier.clone();
                 let retained = RetainedFrontier { source: source.clone(), epoch, through_seq };
                 self.retained.insert(source, retained);
+                self.received.claims(&frontier);
                 self.received.frontiers.push(frontier);
             }
             PublishBody::Status(_) => {}

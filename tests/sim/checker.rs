@@ -10,7 +10,7 @@ use tidegate::core::seam::Shown as OnSite;
 use tidegate::core::status::Status;
 use tidegate::core::window::{ResultStatus, WindowResult};
 
-use crate::broker::Received;
+use crate::broker::{Received, names};
 use crate::clock::EPOCH_NS;
 use crate::source::{REPEATING, number};
 use crate::world::{INFLIGHT_MAX, World};
@@ -102,6 +102,7 @@ pub fn at_rest(world: &World) {
         }
         has_everything(world, &status, &broker.received);
         frontiers_hold(&broker.received);
+        refusals_are_so(&broker.received);
         times_hold(world, &broker.received);
         windows_hold(&broker.received);
     }
@@ -112,13 +113,20 @@ pub fn at_rest(world: &World) {
 /// broker looks after.
 fn has_what_the_copy_had(world: &World, received: &Received) {
     let evicted: u64 = world.agent.source_books().values().map(|b| b.evicted + b.lost).sum();
+    let refused = received.gaps.iter().filter(|gap| gap.reason == GapReason::RefusedByBroker);
+    let refused: u64 =
+        refused.map(|gap| gap.last_seq.map_or(1, |last| last.0 + 1 - gap.first_seq.0)).sum();
     for source in &world.sources {
         assert!(source.is_finished(), "{} still waits for receipts", source.id);
         let of_source = received.readings.values().filter(|record| record.source == source.id);
         let arrived: BTreeSet<i64> = of_source.filter_map(number).collect();
         let absent = source.durable.iter().filter(|n| !arrived.contains(n));
         let absent: BTreeSet<i64> = absent.copied().collect();
-        assert!(absent.len() as u64 <= evicted, "{}: {absent:?} do not arrive", source.id);
+        assert!(
+            absent.len() as u64 <= evicted + refused,
+            "{}: {absent:?} do not arrive",
+            source.id
+        );
     }
 }
 
@@ -140,7 +148,11 @@ fn has_everything(world: &World, status: &Status, received: &Received) {
         let absent = receipted.iter().filter(|n| !has_arrived(n)).count() as u64;
         assert!(absent <= gone, "{}: {absent} absent, {gone} in gap records", source.id);
         assert!(arrived + gone >= receipted.len() as u64);
-        assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);
+        let one_refuses = world.brokers.len() > 1 && world.scenario.refuses != [None; 2];
+        if !one_refuses {
+            assert_eq!(books.evicted + books.lost, gone, "{}: gap records and books", source.id);
+        }
+        assert!(books.evicted + books.lost <= gone, "{}: {books:?}, {gone}", source.id);
     }
     repeats_are_dropped(world, received);
     totals_are_whole(received);
@@ -202,6 +214,27 @@ fn missing_numbers(received: &Received) -> BTreeMap<SourceId, u64> {
     counts
 }
 
+/// A gap record of a refusal goes to the broker that did not take the reading, and no
+/// frontier claims a reading before either of them is there.
+fn refusals_are_so(received: &Received) {
+    let is_refusal = |gap: &&GapRecord| gap.reason == GapReason::RefusedByBroker;
+    let spared: Vec<&GapRecord> = received.gaps.iter().filter(|gap| !is_refusal(gap)).collect();
+    for (source, epoch, seq) in &received.claimed {
+        let is_it = |gap: &&&GapRecord| (&gap.source, gap.epoch) == (source, *epoch);
+        let is_spared = spared.iter().filter(is_it).any(|gap| names(gap, *seq));
+        assert!(is_spared, "claimed before it was there: {source} {epoch} {seq}");
+    }
+    for gap in received.gaps.iter().filter(is_refusal) {
+        for seq in gap.first_seq.0..=gap.last_seq.unwrap_or(gap.first_seq).0 {
+            let key = (gap.source.clone(), gap.epoch, Seq(seq));
+            // Sent again, it may have been taken before and refused then, or have been
+            // the last on connections that broke.
+            let is_here = received.readings.contains_key(&key) && received.sent[&key] == 1;
+            assert!(!is_here, "said to be refused and here: {key:?}");
+        }
+    }
+}
+
 /// No frontier was ever beyond a reading that arrived only after it.
 fn frontiers_hold(received: &Received) {
     for frontier in &received.frontiers {
@@ -229,6 +262,8 @@ pub struct Shown {
     pub renumbered: u64,
     /// Sources that came back after they had left the configuration.
     pub returned: u64,
+    /// Readings that one broker refused and another took.
+    pub refused: u64,
 }
 
 impl Shown {
@@ -242,6 +277,7 @@ impl Shown {
             renumbered: self.renumbered + other.renumbered,
             expired: self.expired + other.expired,
             returned: self.returned + other.returned,
+            refused: self.refused + other.refused,
         }
     }
 }
@@ -303,6 +339,7 @@ pub fn shown(world: &World) -> Shown {
             received.order.keys().any(|(_, epoch)| epoch.number > 1) && world.scenario.is_restored,
         ),
         returned: world.returned,
+        refused: refused_by_one(world),
         expired: match world.scenario.max_age_s {
             Some(_) if world.scenario.quota_bytes > 1_000_000 => {
                 world.agent.source_books().values().map(|books| books.evicted).sum()
@@ -310,6 +347,13 @@ pub fn shown(world: &World) -> Shown {
             _ => 0,
         },
     }
+}
+
+fn refused_by_one(world: &World) -> u64 {
+    let [one, other] = &world.brokers[..] else { return 0 };
+    let keys = |received: &Received| received.readings.keys().cloned().collect::<BTreeSet<_>>();
+    let (one, other) = (keys(&one.received), keys(&other.received));
+    one.symmetric_difference(&other).count() as u64
 }
 
 /// Of every window and series the revisions count 1, 2, 3 …, and nothing follows

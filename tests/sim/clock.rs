@@ -44,7 +44,9 @@ pub struct Machine {
     next_poll_ns: i64,
     /// Kernel: `maxerror` at the last update, and when that was.
     bound: Option<(i64, i64)>,
+    /// What the battery-backed clock said at the boot, and the world's time then.
     rtc_ns: Option<i64>,
+    booted_ns: i64,
     saved_ns: Option<i64>,
     /// A server that is this wrong and does not say so.
     pub lie_ns: i64,
@@ -69,6 +71,7 @@ impl Machine {
             next_poll_ns: 0,
             bound: None,
             rtc_ns: None,
+            booted_ns: 0,
             saved_ns: None,
             lie_ns: 0,
             arrivals: BTreeMap::new(),
@@ -83,6 +86,7 @@ impl Machine {
         self.boots += 1;
         let truth_ns = EPOCH_NS + self.at_ns;
         (self.rtc_ns, self.saved_ns) = (None, None);
+        self.booted_ns = self.at_ns;
         let start_ns = match rng.between(0, 3) {
             0 => 20_000_000_000,
             1 => {
@@ -106,10 +110,14 @@ impl Machine {
 
     pub fn facts_of_boot(&self) -> BootFacts {
         let time = |ns: Option<i64>| ns.map(IngestTime::from_unix_ns);
+        // The battery-backed clock runs on, whoever sets the other; it is read to the
+        // second.
+        let up_ns = self.at_ns - self.booted_ns;
+        let rtc_ns = self.rtc_ns.map(|ns| (ns + up_ns) / 1_000_000_000 * 1_000_000_000);
         BootFacts {
             boot: self.id(),
             is_set_by_rtc: self.rtc_ns.is_some(),
-            rtc: time(self.rtc_ns),
+            rtc: time(rtc_ns),
             saved: time(self.saved_ns),
         }
     }

@@ -37,6 +37,13 @@ fn scenario(seed: u64) -> Scenario {
         planted: Planted::Nothing,
         uplinks: if seed % 5 == 2 { 2 } else { 1 },
         readings_max: [1, 1, 7][(seed / 3) as usize % 3],
+        // Where there are two: neither, one of them, both; some numbers at both.
+        refuses: match seed / 10 % 4 {
+            0 => [None, None],
+            1 => [Some((20, 3)), None],
+            2 => [None, Some((15, 4))],
+            _ => [Some((20, 3)), Some((15, 8))],
+        },
     }
 }
 
@@ -85,7 +92,7 @@ fn every_seed_delivers_everything_and_runs_the_same_twice() {
         let Shown { restamped, bounded, corrected, holdover, .. } = total;
         let Shown { repeats, expired, renumbered, returned, .. } = total;
         let often = [restamped, bounded, corrected, holdover, repeats, expired, returned];
-        assert!(renumbered >= 20, "{total:?}");
+        assert!(renumbered >= 20 && total.refused >= 100, "{total:?}");
         assert!(often.into_iter().min() >= Some(100), "{total:?}");
     }
 }

@@ -49,6 +49,8 @@ pub struct Scenario {
     pub uplinks: usize,
     /// Readings that go together; 1: each alone.
     pub readings_max: usize,
+    /// Numbers that a broker never takes, by uplink: one of so many, from which on.
+    pub refuses: [Option<(u64, u64)>; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -117,7 +119,8 @@ impl World {
         }
         let now = machine.now(0);
         let mut effects = Vec::new();
-        let (scenario_uplinks, is_restored) = (scenario.uplinks, scenario.is_restored);
+        let refuses = scenario.refuses.iter().take(scenario.uplinks);
+        let brokers = refuses.map(|refuses| Broker::new(scenario.is_restored, *refuses)).collect();
         let agent = Agent::new(
             settings(&scenario, &sources),
             disk.recover(),
@@ -131,7 +134,7 @@ impl World {
             rng,
             agent,
             disk,
-            brokers: vec![Broker::new(is_restored); scenario_uplinks],
+            brokers,
             backup: None,
             machine,
             looked: now,
@@ -372,6 +375,7 @@ impl World {
             PublishBody::Frontier(_) | PublishBody::Status(_) => {}
         }
         let delay_us = 20;
+        self.brokers[usize::from(uplink.0)].is_sent(&publish.body);
         let connection = self.broker(uplink).connection;
         self.after(delay_us, Happening::Arrives(uplink, connection, publish));
     }

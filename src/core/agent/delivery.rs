@@ -3,7 +3,6 @@
 use super::uplink::Drain;
 use super::*;
 use crate::core::forward::{Fate, Taken, Verdict};
-use crate::core::reading::{Record, Refusal};
 
 impl Agent {
     pub(super) fn link_reported(
@@ -147,6 +146,13 @@ impl Agent {
             }
         }
         for (offset, entry) in run {
+            if let Entry::Gap(gap) = entry {
+                // What the frontier says may rest on it.
+                self.books.account(&gap.source).changes += 1;
+                if self.is_told(*offset, gap) {
+                    self.gaps.remove(offset);
+                }
+            }
             if is_only {
                 self.is_through(*offset, entry);
             } else if self.is_done_everywhere(*offset) {
@@ -160,7 +166,7 @@ impl Agent {
     }
 
     /// Drops what was remembered of an entry until every uplink was done with it.
-    fn is_through(&mut self, offset: Offset, entry: &Entry) {
+    pub(super) fn is_through(&mut self, offset: Offset, entry: &Entry) {
         match entry {
             Entry::Reading(_) | Entry::Clock(_) | Entry::Window(_) | Entry::Late(_) => {}
             Entry::Retimed(_) | Entry::Idle(_) => {}
@@ -168,49 +174,6 @@ impl Agent {
                 self.gaps.remove(&offset);
             }
             Entry::Correction(_) => self.timing.corrected(offset),
-        }
-    }
-
-    /// Writes off an entry that the broker of an uplink will never take, and keeps a
-    /// reading in the quarantine.
-    fn set_aside(
-        &mut self,
-        now: &Now,
-        (at, offset, entry): (usize, Offset, &Entry),
-        why: &str,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.unsaved_since.get_or_insert(now.mono);
-        if let Entry::Reading(record) = entry {
-            let mut record = record.clone();
-            // The quarantine keeps it with the final time that it was sent with.
-            self.timing.finish(offset, &mut record);
-            let source = record.source.clone();
-            let refusal = self.refusal_by_broker(at, record, why);
-            self.quarantine(now, &source, vec![refusal], effects);
-        }
-        self.write_off_refused(now, entry, effects);
-        if self.is_done_everywhere(offset) {
-            self.is_through(offset, entry);
-        }
-    }
-
-    fn refusal_by_broker(&self, at: usize, record: Record, why: &str) -> Refusal {
-        Refusal {
-            source: record.source.clone(),
-            at: record.stamp.ingest_time,
-            kind: "refused_by_broker",
-            reason: format!(
-                "reading {} {} seq {} of epoch {} is not taken by the broker of uplink {}: {why}",
-                record.series.entity,
-                record.series.property,
-                record.seq,
-                record.epoch,
-                self.uplinks[at].settings.name
-            ),
-            length: record.weight() as u64,
-            content: Vec::new(),
-            reading: Some(Box::new(record)),
         }
     }
 
@@ -244,9 +207,13 @@ impl Agent {
             return;
         }
         loop {
-            let (timing, windows) = (&mut self.timing, &self.windows);
+            let (timing, windows, books) = (&mut self.timing, &self.windows, &self.books);
+            let is_so = |entry: &Entry| match entry {
+                Entry::Gap(gap) => books.is_so_at(at, gap),
+                _ => true,
+            };
             let fate = |offset, entry: &Entry| {
-                if Self::stays_here(windows, entry) {
+                if Self::stays_here(windows, entry) || !is_so(entry) {
                     Fate::Stay
                 } else if timing.may_go(offset, entry) {
                     Fate::Send

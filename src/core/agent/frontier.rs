@@ -1,6 +1,7 @@
 //! Delivery frontiers: what this gateway has handed over, said per source.
 
 use super::*;
+use crate::core::id::Seq;
 use crate::core::seam::Frontier;
 use crate::core::time::EventTime;
 
@@ -96,11 +97,24 @@ impl Agent {
         Frontier {
             source: source.clone(),
             epoch,
-            through_seq: self.books.through(at, source, epoch),
+            through_seq: self.through(at, source, epoch),
             complete_before,
             pending: account.meta.accepted.saturating_sub(gone),
             at: now.wall,
         }
+    }
+
+    /// Every number up to here is with the broker of an uplink, or said to be missing.
+    /// What it refused is done with only once it has the gap record.
+    fn through(&self, at: usize, source: &SourceId, epoch: Epoch) -> Seq {
+        let untold = self.gaps.iter().filter(|(offset, gap)| {
+            let is_of = gap.source == *source && gap.epoch == epoch;
+            let is_refusal = gap.reason == GapReason::RefusedByBroker;
+            is_of && is_refusal && self.lacks(at, **offset, gap)
+        });
+        let through = self.books.through(at, source, epoch);
+        let untold = untold.map(|(_, gap)| Seq(gap.first_seq.0.saturating_sub(1)));
+        untold.min().map_or(through, |before| before.min(through))
     }
 
     /// The least event time of a source's readings that the broker does not

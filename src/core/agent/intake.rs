@@ -237,13 +237,14 @@ impl Agent {
         self.windows.retimed.insert(0, frontier.0);
         meta.retimed = all_offsets(&self.windows.retimed);
         let is_live = |source: &SourceId, epoch| self.buffer.holds(source, epoch);
+        self.books.forget_refusals(&self.gaps, frontier);
         self.books.fill(&mut meta, is_live);
         meta.positions = self.positions.stored();
         let own = self.uplinks.iter().enumerate().filter_map(|(at, uplink)| {
-            let handed = self.books.handed_at(at, is_live)?;
+            let (handed, refused) = self.books.way(at, is_live)?;
             let done = uplink.forward.done();
             let (frontier, done) = (Offset(done.frontier()), offsets(done));
-            Some((uplink.name(), UplinkMeta { frontier, done, handed }))
+            Some((uplink.name(), UplinkMeta { frontier, done, handed, refused: Some(refused) }))
         });
         meta.uplinks = own.collect();
         for (source, books) in &mut meta.sources {

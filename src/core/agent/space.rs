@@ -84,8 +84,13 @@ impl Agent {
     /// Writes gap records again that would go with an evicted segment.
     fn carry_over_gaps(&mut self, now: &Now, end: Offset) {
         let kept = self.gaps.split_off(&end);
-        for gap in std::mem::replace(&mut self.gaps, kept).into_values() {
-            self.journal_gap(now, gap);
+        for (offset, gap) in std::mem::replace(&mut self.gaps, kept) {
+            if gap.reason == GapReason::RefusedByBroker {
+                let lack = self.not_past(offset);
+                self.announce(now, gap, &lack);
+            } else {
+                self.journal_gap(now, gap);
+            }
         }
     }
 
@@ -120,26 +125,6 @@ impl Agent {
         self.unsaved_since.get_or_insert(now.mono);
     }
 
-    /// Writes off a reading or result that the broker will never take.
-    pub(super) fn write_off_refused(
-        &mut self,
-        now: &Now,
-        entry: &Entry,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(numbered) = entry.numbered() else { return };
-        let at = numbered.event_time;
-        let refused = WriteOff {
-            source: numbered.source.clone(),
-            epoch: numbered.epoch,
-            first: numbered.seq,
-            last: numbered.seq,
-            reason: GapReason::RefusedByBroker,
-            event_times: Some((at, at)),
-        };
-        self.write_off(now, refused, effects);
-    }
-
     fn write_off(&mut self, now: &Now, off: WriteOff, effects: &mut Vec<Effect>) {
         let WriteOff { source, epoch, first, last, reason, event_times } = off;
         for (first, last) in self.books.write_off((&source, epoch), first, last, reason) {
@@ -172,7 +157,7 @@ fn least(a: Option<EventTime>, b: Option<EventTime>) -> Option<EventTime> {
     a.into_iter().chain(b).min()
 }
 
-fn continues(known: &GapRecord, gap: &GapRecord) -> bool {
+pub(super) fn continues(known: &GapRecord, gap: &GapRecord) -> bool {
     known.source == gap.source
         && known.epoch == gap.epoch
         && known.reason == gap.reason
@@ -190,7 +175,7 @@ fn evicted(source: &SourceId, epoch: Epoch, range: &SourceRange) -> WriteOff {
     }
 }
 
-fn gap_record(
+pub(super) fn gap_record(
     (source, epoch): (SourceId, Epoch),
     (first_seq, last_seq): (Seq, Option<Seq>),
     reason: GapReason,

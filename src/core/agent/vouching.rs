@@ -91,38 +91,48 @@ impl Agent {
         retained: &[RetainedFrontier],
         effects: &mut Vec<Effect>,
     ) {
-        let ahead = retained.iter().find(|frontier| self.is_ahead(frontier));
-        if let Some(frontier) = ahead {
-            let RetainedFrontier { source, epoch, through_seq } = frontier;
-            let reason = format!(
-                "the broker has {source} up to {through_seq} of epoch {epoch}, which this disk never \
-                 gave: it is an older copy"
-            );
-            self.renumber(now, frontier.epoch.number, reason, effects);
+        let known = retained.iter().map(|frontier| frontier.epoch.number).max();
+        let why = retained.iter().find_map(|frontier| self.why_ahead(frontier));
+        if let Some(reason) = why {
+            self.renumber(now, known.unwrap_or_default(), reason, effects);
         }
         if self.vouching.stage == Stage::Unasked {
             self.vouching.stage = Stage::Saving(None);
         }
     }
 
-    fn is_ahead(&self, frontier: &RetainedFrontier) -> bool {
+    /// What proves that names which this disk is about to give may be in use: for
+    /// people.
+    fn why_ahead(&self, frontier: &RetainedFrontier) -> Option<String> {
+        let RetainedFrontier { source, epoch, through_seq } = frontier;
         let ours = self.books.epoch();
-        let Some(vouched) = self.vouching.vouched.get(&frontier.source) else { return false };
-        if frontier.epoch != ours {
-            return frontier.epoch.number > ours.number && *vouched > Seq(0);
+        let has = format!("the broker has {source} up to {through_seq} of epoch {epoch}");
+        if *epoch != ours {
+            // Whoever counts on from there had ours before, or had another disk: what
+            // is numbered here is not known to be new.
+            let is_later = epoch.number > ours.number;
+            return is_later.then(|| {
+                format!("{has}, later than {ours} of this disk: it is an older copy, or a new one")
+            });
         }
-        // After the check, numbers given since this start may have left too.
-        let known = match self.vouching.stage {
-            Stage::Unasked => *vouched,
-            Stage::Saving(_) | Stage::Vouched => self.books.tail(&frontier.source),
-        };
-        frontier.through_seq > known
+        // A frontier is said after a durable commit that names its source: a source
+        // that this disk does not know in this very numbering was added to a copy.
+        let is_ahead = self.vouching.vouched.get(source).is_none_or(|vouched| {
+            // After the check, numbers given since this start may have left too.
+            let known = match self.vouching.stage {
+                Stage::Unasked => *vouched,
+                Stage::Saving(_) | Stage::Vouched => self.books.tail(source),
+            };
+            *through_seq > known
+        });
+        is_ahead.then(|| format!("{has}, which this disk never gave: it is an older copy"))
     }
 
     /// Begins a new epoch, for the entries that have not left and for all that follow.
     fn renumber(&mut self, now: &Now, known: u32, reason: String, effects: &mut Vec<Effect>) {
         let from = self.books.epoch();
-        let to = Epoch { number: known.max(from.number) + 1, nonce: self.vouching.nonce };
+        let to =
+            Epoch { number: known.max(from.number).saturating_add(1), nonce: self.vouching.nonce };
         self.vouching.nonce = self.vouching.nonce.wrapping_add(1);
         let is_first = self.vouching.stage == Stage::Unasked;
         let bases = if is_first { self.vouching.vouched.clone() } else { self.books.tails() };
@@ -141,6 +151,7 @@ impl Agent {
             let last = gap.last_seq.unwrap_or(gap.first_seq);
             let range = (gap.epoch, gap.first_seq, last);
             let ranges = self.vouching.renumberings.ranges(&gap.source, range);
+            let lack = self.not_past(offset);
             if ranges == [range] || !self.withdraw(offset) {
                 self.gaps.insert(offset, gap);
                 continue;
@@ -148,8 +159,7 @@ impl Agent {
             for (epoch, first_seq, last) in ranges {
                 let last_seq = gap.last_seq.map(|_| last);
                 let renamed = GapRecord { epoch, first_seq, last_seq, ..gap.clone() };
-                let offset = self.pending.push(Entry::Gap(renamed.clone()), now.mono);
-                self.gaps.insert(offset, renamed);
+                self.announce(now, renamed, &lack);
             }
         }
     }
@@ -165,3 +175,7 @@ impl Agent {
         entries.into()
     }
 }
+
+#[cfg(test)]
+#[path = "vouching_tests.rs"]
+mod tests;

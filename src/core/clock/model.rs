@@ -25,6 +25,9 @@ use crate::core::time::{IngestTime, MaxError, Span, TimebaseId, Uptime};
 const POLL_NS: u64 = 1_000_000_000;
 /// Older facts say nothing about the present: the sampler is stuck.
 const FACTS_STALE_NS: u64 = 5 * POLL_NS;
+/// Wall time and battery-backed clock may be so far apart while that one still counts
+/// as what set the other: both are read to the second, one of them rounded down.
+const RTC_APART_NS: u64 = 1_500_000_000;
 /// Error that a suspend may add until the next sample.
 const SUSPEND_ERROR_NS: u64 = 1_000_000_000;
 /// A slew faster than this is reported as an event.
@@ -173,7 +176,12 @@ impl ClockModel {
 
     fn set_by(&self, now: &Now) -> ClockSource {
         let at_boot_ns = now.wall_offset_ns();
-        if self.boot_facts.is_set_by_rtc {
+        // Nobody looked until now: it may have been set to another time since.
+        let is_as_rtc = self
+            .boot_facts
+            .rtc
+            .is_none_or(|rtc| now.wall.unix_ns().abs_diff(rtc.unix_ns()) <= RTC_APART_NS);
+        if self.boot_facts.is_set_by_rtc && is_as_rtc {
             ClockSource::Rtc
         } else if self.boot_facts.saved.is_some_and(|saved| at_boot_ns >= saved.unix_ns()) {
             ClockSource::Saved

@@ -187,3 +187,34 @@ fn before_this_programme_was_made_no_clock_is_right() {
     model.sample(facts(9_776), &now);
     assert_eq!(model.reading(&now).state, ClockState::Unsynchronized);
 }
+
+/// It was set before anybody looked, or by somebody whom a crash made forgotten.
+#[test]
+fn a_battery_backed_clock_that_says_another_time_has_not_set_this_one() {
+    let before = Boot {
+        source: ClockSource::Ntp,
+        stretches: vec![{
+            let anchor = Anchor { up: Uptime::from_ns(5), utc_ns: UTC_NS, error_ns: 1_000 };
+            boots::Stretch { first: anchor, best: anchor, last: anchor }
+        }],
+        ..Boot::begun(BootId([6; 16]), Offset(0), ClockSource::Ntp, &look(5, 0))
+    };
+    let ledger = ClockLedger { boots: vec![before], ..ClockLedger::default() };
+    let source = |off_ns: i64, rtc: Option<i64>| {
+        let rtc = rtc.map(|s| IngestTime::from_unix_ns(UTC_NS + s * SECOND as i64));
+        let facts = BootFacts { boot: BootId([8; 16]), is_set_by_rtc: true, rtc, saved: None };
+        let now = look(10, off_ns);
+        let mut model = ClockModel::new(ClockSettings::DEFAULT, facts, &ledger, Offset(0), &now);
+        model.sample(ClockFacts::default(), &now);
+        let reading = model.reading(&now);
+        (reading.source, reading.state)
+    };
+    let believed = (ClockSource::Rtc, ClockState::Holdover);
+    let unknown = (ClockSource::Unknown, ClockState::Unsynchronized);
+    assert_eq!(source(0, Some(10)), believed);
+    assert_eq!(source(900_000_000, Some(10)), believed, "read to the second");
+    assert_eq!(source(0, None), believed, "nothing speaks against it");
+    for off_ns in [86_400_000_000_000, -3_250_000_000, 1_600_000_000] {
+        assert_eq!(source(off_ns, Some(10)), unknown, "{off_ns}");
+    }
+}

@@ -2,6 +2,7 @@
 //! connections.
 
 use super::*;
+use crate::core::limits::INVALID_TRIES_MAX;
 use crate::readings::record;
 
 fn at(millis: u64) -> MonoTime {
@@ -381,4 +382,25 @@ fn large_batches_in_flight_are_bounded_by_their_readings() {
     rig.ack(taken[0].0, at(1));
     let more = rig.take(at(1));
     assert!(is_at_bound(readings(&taken[1..]) + readings(&more)));
+}
+
+/// The rest of its source was passed over while it was tried.
+#[test]
+fn behind_one_that_is_set_aside_a_held_source_goes_on_with_the_next() {
+    let mut rig = Rig::new(lanes(10, None));
+    rig.up();
+    rig.commit_many("a", 4);
+    for (id, _, _) in rig.take(at(0)) {
+        rig.forward.puback(id, 0x87, at(1));
+    }
+    rig.forward.retry_held(at(10_000));
+    for _ in 0..INVALID_TRIES_MAX {
+        let tried = rig.take(at(10_000));
+        assert_eq!(tried[0].2, [0]);
+        rig.forward.puback(tried[0].0, 0x99, at(10_001));
+    }
+    let next = rig.take(at(10_002));
+    assert_eq!((next.len(), &next[0].2[..]), (1, &[1][..]));
+    rig.ack(next[0].0, at(10_003));
+    assert_eq!(rig.offsets(at(10_004)), [[2], [3]]);
 }

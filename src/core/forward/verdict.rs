@@ -117,6 +117,11 @@ impl Forward {
 
     fn set_aside(&mut self, offset: Offset, entry: Entry) -> Verdict {
         self.finish(offset, offset.plus(1));
+        if self.holds.may_try(entry.source()).is_some() {
+            // It was the one that was tried of a source that is held: those behind it
+            // were passed over meanwhile, and the next of them is to be tried.
+            self.rewind();
+        }
         Verdict::SetAside { offset, entry: entry.into() }
     }
 }

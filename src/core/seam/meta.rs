@@ -62,6 +62,9 @@ pub struct UplinkMeta {
     pub done: Vec<(Offset, Offset)>,
     /// As [`Meta::handed`].
     pub handed: BTreeMap<(SourceId, Epoch), SeqSet>,
+    /// Of these, what its broker refused, while that matters; `None` where an older
+    /// program wrote this, which told every uplink of each refusal.
+    pub refused: Option<BTreeMap<(SourceId, Epoch), SeqSet>>,
 }
 
 /// What the journal keeps of clocks beyond a boot.
