@@ -161,6 +161,7 @@ fn adopt_active(
     let store = &mut recovery.store;
     // Frames beyond the end do not count, and new frames must not be mixed with them.
     segment.cut(state.next).map_err(|error| refused(error, segment.folder()))?;
+    store.trim_slack(segment.log());
     let contents = Arc::new(found.contents);
     store.segments.push(SegmentInfo {
         id,

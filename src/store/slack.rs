@@ -158,11 +158,19 @@ impl Store {
             return;
         }
         let log = active.segment.log();
-        if behind(log) > 2 * slack_bytes {
-            give_back(log);
-        }
+        self.trim_slack(log);
         // Short of it, the next commit tries again.
         reserve(log, slack_bytes);
+    }
+
+    /// Gives back what is allocated behind `log` far beyond the slack. A journal whose
+    /// `max_bytes` was lowered would else be full of room that nothing is written to.
+    pub(super) fn trim_slack(&self, log: &File) {
+        let slack_bytes = self.slack_bytes();
+        if behind(log) > 2 * slack_bytes {
+            give_back(log);
+            reserve(log, slack_bytes);
+        }
     }
 }
 
