@@ -11,7 +11,7 @@ use super::manifest::{self, Seal};
 use super::meta::{State, Summary};
 use super::segment::{self, Segment};
 use super::slack::{self, Room};
-use super::{Active, FREE_BYTES_MIN, Store, open, segment_bytes};
+use super::{Active, FREE_BYTES_MIN, FREE_BYTES_PLENTY, Store, open, segment_bytes};
 use crate::core::id::{Offset, SegmentId};
 use crate::core::limits::BATCH_OPERATIONS_MAX;
 use crate::core::reading::{Entry, Refusal};
@@ -138,6 +138,10 @@ impl Store {
         let is_scarce = free_bytes < FREE_BYTES_MIN + self.slack_bytes();
         if is_scarce && has_names {
             return Ok(());
+        }
+        if free_bytes >= FREE_BYTES_PLENTY {
+            // Nobody takes that much in between, and the quota counts both.
+            slack::give_back(active.segment.log());
         }
         let next = self.create_segment()?;
         if slack::reserve(next.segment.log(), self.slack_bytes()) == Room::Short && has_names {
