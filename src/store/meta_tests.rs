@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::core::reading::Series;
 use crate::core::seam::{ClockLedger, SeqSet};
