@@ -127,7 +127,7 @@ fn fields(line: &LogLine) -> impl Iterator<Item = (&str, String)> {
     ];
     let facts = line.facts.iter().map(|(name, value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        (name.as_str(), text)
+        (name, text)
     });
     own.into_iter().chain(facts)
 }
@@ -150,6 +150,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::http::notices::Facts;
 
     const AT: &str = "2026-11-30T01:02:03.123456789Z";
 
@@ -159,7 +160,7 @@ mod tests {
             level: Level::WARN,
             target: "tidegate::shell::telemetry".to_owned(),
             text: "the uplink is down".to_owned(),
-            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            facts: Facts(facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
         }
     }
 

@@ -101,6 +101,11 @@ pub struct WindowStatus {
     pub state_bytes: u64,
     /// Sources that are silent and not waited for.
     pub idle: Vec<SourceId>,
+    /// Sources that hold the watermark where it is, by name; none where it follows whichever
+    /// is ahead, or where all are silent.
+    pub waits_for: Vec<SourceId>,
+    /// How far the watermark may be behind the wall clock while all is well.
+    pub patience: Span,
     /// What it has done since this process started.
     pub counts: Counts,
 }

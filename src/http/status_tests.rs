@@ -74,6 +74,8 @@ fn windows() -> BTreeMap<String, WindowStatus> {
         series: 4,
         state_bytes: 3_210,
         idle: vec![SourceId::new("pump-b")],
+        waits_for: vec![SourceId::new("pump-a")],
+        patience: Span::from_secs(20),
         counts: Counts {
             fired: 9,
             revised: 3,
@@ -90,6 +92,8 @@ fn windows() -> BTreeMap<String, WindowStatus> {
         series: 0,
         state_bytes: 0,
         idle: Vec::new(),
+        waits_for: Vec::new(),
+        patience: Span::from_secs(20),
         counts: Counts::default(),
     };
     BTreeMap::from([("runs".to_owned(), runs), ("pressure-10s".to_owned(), pressure)])
@@ -222,6 +226,8 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "panes": 12,
             "series": 4,
             "state_bytes": 3_210,
+            "is_behind": true,
+            "waits_for": ["pump-a"],
             "idle_sources": ["pump-b"],
             "fired": 9,
             "revised": 3,
@@ -238,6 +244,8 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "panes": 0,
             "series": 0,
             "state_bytes": 0,
+            "is_behind": false,
+            "waits_for": [],
             "idle_sources": [],
             "fired": 0,
             "revised": 0,

@@ -10,7 +10,7 @@ use super::plant::{HOSTILE, Plant, readings};
 use super::seen::agrees;
 
 /// Pictures for people, of every width and scheme.
-fn take_pictures(browser: &mut Browser, when: &str) {
+pub(crate) fn take_pictures(browser: &mut Browser, when: &str) {
     for width in [390, 1280] {
         for scheme in ["light", "dark"] {
             browser.screen(width, scheme);
@@ -20,7 +20,7 @@ fn take_pictures(browser: &mut Browser, when: &str) {
     }
 }
 
-fn place(name: &str) -> PathBuf {
+pub(crate) fn place(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("page").join(name)
 }
 

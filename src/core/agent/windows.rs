@@ -428,6 +428,8 @@ impl Windows {
             series: slot.operator.series_count(),
             state_bytes: slot.operator.state_bytes(),
             idle: slot.idle_sources().cloned().collect(),
+            waits_for: slot.waits_for(),
+            patience: slot.patience(),
             counts: slot.counts,
         };
         self.slots.iter().map(|slot| (slot.spec.name.to_string(), one(slot))).collect()

@@ -15,7 +15,10 @@ export function bytes(n) {
   return `${unit === 0 || n >= 100 ? n.toFixed(0) : n.toFixed(1)} ${units[unit]}`;
 }
 
-export const rate = (n) => `${n >= 10 || n === 0 ? count(Math.round(n)) : n.toFixed(1)}/s`;
+// What the agent cannot say is null or left out.
+export const isKnown = (value) => value !== null && value !== undefined;
+
+export const rate = (n) => !isKnown(n) ? "not known" : `${n >= 10 || n === 0 ? count(Math.round(n)) : n.toFixed(1)}/s`;
 
 export const percent = (part) => `${Math.floor(part * 100)} %`;
 
