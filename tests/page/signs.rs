@@ -110,6 +110,9 @@ async fn whoever_opens_the_page_sees_what_was_before() {
     let always = ["State", "Last reading", "Accepted", "Acknowledged", "Stored"];
     let pressed = [&always[..], &["Quarantined"]].concat();
     assert_eq!(browser.run(labels), json!([always, always, pressed]));
+    let books = "[...document.querySelectorAll('#lost tbody tr')]
+      .filter((row) => row.checkVisibility()).map((row) => row.children[0].textContent)";
+    assert_eq!(browser.run(books), json!(["Accepted", "Acknowledged", "Stored here"]));
     let height = browser.run("document.getElementById('sources').offsetHeight").as_u64().unwrap();
     assert!(height <= 500, "{height}");
     take_pictures(&mut browser, "signs");

@@ -77,7 +77,7 @@ function lost({ sources }, recent) {
   const quarantined = sum(sources, "quarantined");
   const [results, readings] = [sources.filter(isWindow), sources.filter((one) => !isWindow(one))];
   const both = results.length > 0;
-  const columns = ["Books", { name: "Readings", number: true }, ...(both ? [{ name: "Results", number: true }] : [])];
+  const columns = ["Books", ...(both ? ["Readings", "Results"] : ["Readings"]).map((name) => ({ name, number: true, quiet0: true }))];
   const rows = BOOKS.map(([name, key]) => [
     name,
     el("span", { id: `books-${key}` }, count(sum(readings, key))),

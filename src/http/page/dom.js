@@ -60,7 +60,7 @@ function morph(old, fresh) {
 // a row is its head. A 0 in a column with `quiet0` says nothing worth a line of a phone.
 export function table(id, caption, columns, rows) {
   const all = columns.map((column) => (typeof column === "string" ? { name: column } : column));
-  const kind = (i, cell) => (!all[i].number ? null : all[i].quiet0 && cell === "0" ? "number zero" : "number");
+  const kind = (i, cell = "") => (!all[i].number ? null : all[i].quiet0 && (cell.textContent ?? cell) === "0" ? "number zero" : "number");
   const head = all.map(({ name }, i) => el("th", { role: "columnheader", scope: "col", class: kind(i) }, name));
   const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => {
     const attributes = { "data-label": all[i].name, class: kind(i, cell) };
