@@ -3,7 +3,7 @@
 //! | format | a line |
 //! | --- | --- |
 //! | `text` | `2026-11-30T01:02:03.000Z WARN  the uplink is down: uplink=main cause=network backlog=12` |
-//! | `json` | `{"at":…,"facts":{"uplink":"main",…},"level":"warn","target":…,"text":"the uplink is down"}` |
+//! | `json` | `{"at":…,"level":"warn","target":…,"text":"the uplink is down","facts":{"uplink":"main",…}}` |
 //! | `journald` | the text without its time, under `MESSAGE`; `PRIORITY`; each fact as a field: `UPLINK=main` |
 //!
 //! Where the journal's socket is out of reach, `journald` is text with priorities as

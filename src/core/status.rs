@@ -93,6 +93,11 @@ pub struct UplinkStatus {
 pub struct WindowStatus {
     /// How far event time has come.
     pub watermark: Option<EventTime>,
+    /// How far that may be behind the wall clock while all is well.
+    pub patience: Span,
+    /// Sources that hold it where it is, by name; none where it follows whichever is ahead,
+    /// or where all are silent.
+    pub held_by: Vec<SourceId>,
     /// Windows that are open, over all series.
     pub panes: usize,
     /// Series with open windows.
@@ -101,11 +106,6 @@ pub struct WindowStatus {
     pub state_bytes: u64,
     /// Sources that are silent and not waited for.
     pub idle: Vec<SourceId>,
-    /// Sources that hold the watermark where it is, by name; none where it follows whichever
-    /// is ahead, or where all are silent.
-    pub waits_for: Vec<SourceId>,
-    /// How far the watermark may be behind the wall clock while all is well.
-    pub patience: Span,
     /// What it has done since this process started.
     pub counts: Counts,
 }

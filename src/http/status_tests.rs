@@ -70,12 +70,12 @@ fn lateness() -> BTreeMap<SourceId, Quantiles> {
 fn windows() -> BTreeMap<String, WindowStatus> {
     let pressure = WindowStatus {
         watermark: Some(EventTime::from_unix_ns(1_796_000_502_999_000_000)),
+        patience: Span::from_secs(20),
+        held_by: vec![SourceId::new("pump-a")],
         panes: 12,
         series: 4,
         state_bytes: 3_210,
         idle: vec![SourceId::new("pump-b")],
-        waits_for: vec![SourceId::new("pump-a")],
-        patience: Span::from_secs(20),
         counts: Counts {
             fired: 9,
             revised: 3,
@@ -88,12 +88,12 @@ fn windows() -> BTreeMap<String, WindowStatus> {
     };
     let runs = WindowStatus {
         watermark: None,
+        patience: Span::from_secs(20),
+        held_by: Vec::new(),
         panes: 0,
         series: 0,
         state_bytes: 0,
         idle: Vec::new(),
-        waits_for: Vec::new(),
-        patience: Span::from_secs(20),
         counts: Counts::default(),
     };
     BTreeMap::from([("runs".to_owned(), runs), ("pressure-10s".to_owned(), pressure)])
@@ -223,11 +223,11 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "name": "pressure-10s",
             "watermark": "2026-11-30T01:01:42.999000000Z",
             "watermark_lag_s": 20.001,
+            "is_behind": true,
+            "held_by": ["pump-a"],
             "panes": 12,
             "series": 4,
             "state_bytes": 3_210,
-            "is_behind": true,
-            "waits_for": ["pump-a"],
             "idle_sources": ["pump-b"],
             "fired": 9,
             "revised": 3,
@@ -241,11 +241,11 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "name": "runs",
             "watermark": null,
             "watermark_lag_s": null,
+            "is_behind": false,
+            "held_by": [],
             "panes": 0,
             "series": 0,
             "state_bytes": 0,
-            "is_behind": false,
-            "waits_for": [],
             "idle_sources": [],
             "fired": 0,
             "revised": 0,

@@ -17,12 +17,6 @@ pub struct Window {
     /// The gateway's wall clock less the watermark, in seconds; negative where
     /// event times lie ahead.
     pub watermark_lag_s: Option<f64>,
-    /// Windows that are open, over all series.
-    pub panes: usize,
-    /// Series with open windows.
-    pub series: usize,
-    /// What its state takes in memory, in bytes, about.
-    pub state_bytes: u64,
     /// Whether it is further behind than its disorder and its `idle_after` explain: a
     /// source gives readings of long ago, or all are silent.
     #[serde(default)]
@@ -31,7 +25,13 @@ pub struct Window {
     /// have given nothing yet. Empty where all are silent, and under the policies `grace`
     /// and `adjust`.
     #[serde(default)]
-    pub waits_for: Vec<String>,
+    pub held_by: Vec<String>,
+    /// Windows that are open, over all series.
+    pub panes: usize,
+    /// Series with open windows.
+    pub series: usize,
+    /// What its state takes in memory, in bytes, about.
+    pub state_bytes: u64,
     /// Sources that are silent and not waited for, by name.
     pub idle_sources: Vec<String>,
     /// First firings.
@@ -60,7 +60,7 @@ impl Window {
             watermark: status.watermark.map(|at| at.to_string()),
             watermark_lag_s: lag.map(|lag| rounded(lag.as_secs_f64())),
             is_behind: lag.is_some_and(|lag| lag > status.patience),
-            waits_for: status.waits_for.iter().map(ToString::to_string).collect(),
+            held_by: status.held_by.iter().map(ToString::to_string).collect(),
             panes: status.panes,
             series: status.series,
             state_bytes: status.state_bytes,

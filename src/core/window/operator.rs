@@ -246,7 +246,7 @@ impl Operator {
     /// The sources that hold the watermark of a timebase: it goes on as soon as all of them
     /// give later readings. None under the policies `grace` and `adjust`, which follow
     /// whichever source is ahead.
-    pub fn waits_for(&self, timebase: TimebaseId) -> Vec<SourceId> {
+    pub fn held_by(&self, timebase: TimebaseId) -> Vec<SourceId> {
         if self.plan.spec.late_policy != LatePolicy::SideOutput {
             return Vec::new();
         }

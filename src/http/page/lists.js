@@ -46,20 +46,20 @@ export function windows({ windows }) {
 
 // How far event time has come, and who keeps it from going on where that is long ago.
 function watermark(one) {
-  if (!isKnown(one.watermark_lag_s)) return el("span", { class: "state" }, `none yet${waits(one)}`);
   const seconds = one.watermark_lag_s;
-  const lag = seconds < 0 ? `${length(-seconds)} ahead` : `${length(seconds)} behind`;
-  if (!one.is_behind) return lag;
-  return el("span", { class: "state behind" }, mark("warn"), `${lag}${waits(one)}`);
+  const lag = !isKnown(seconds) ? "none yet" : seconds < 0 ? `${length(-seconds)} ahead` : `${length(seconds)} behind`;
+  const why = !isKnown(seconds) || one.is_behind || isKnown(one.waits_until) ? holder(one) : "";
+  return el("span", { class: one.is_behind ? "state behind" : "state" }, one.is_behind ? mark("warn") : null, lag + why);
 }
 
 // Sources that are named; the others are counted.
 const NAMED_MAX = 3;
 
-function waits({ waits_for, idle_sources }) {
-  const named = waits_for.slice(0, NAMED_MAX).join(", ");
-  const more = waits_for.length - NAMED_MAX;
-  if (waits_for.length > 0) return `: waits for ${named}${more > 0 ? ` and ${count(more)} more` : ""}`;
+function holder({ held_by, idle_sources, waits_for, waits_until }) {
+  if (isKnown(waits_until)) return `: waits for ${waits_for}, silent, until ${waits_until.slice(11, 19)} UTC`;
+  const named = held_by.slice(0, NAMED_MAX).join(", ");
+  const more = held_by.length - NAMED_MAX;
+  if (held_by.length > 0) return `: waits for ${named}${more > 0 ? ` and ${count(more)} more` : ""}`;
   return idle_sources.length > 0 ? ": all its sources are silent" : "";
 }
 

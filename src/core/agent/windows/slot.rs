@@ -180,8 +180,8 @@ impl Slot {
     }
 
     /// Sources that hold the watermark where it is.
-    pub(super) fn waits_for(&self) -> Vec<SourceId> {
-        self.operator.waits_for(self.foremost())
+    pub(super) fn held_by(&self) -> Vec<SourceId> {
+        self.operator.held_by(self.foremost())
     }
 
     /// How far the watermark may be behind the wall clock while all is well: a source may be
