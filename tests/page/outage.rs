@@ -74,7 +74,7 @@ async fn the_page_shows_an_outage_as_the_api_says_it() {
     let banner = browser.run("document.getElementById('stale').innerText");
     let banner = banner.as_str().unwrap();
     assert!(banner.starts_with("Stale: no word from the agent."), "{banner}");
-    assert!(banner.contains(" s old."), "{banner}");
+    assert!(banner.contains("\u{a0}s old."), "{banner}");
     let live = browser.run("document.getElementById('live').textContent");
     assert!(live.as_str().unwrap().starts_with("Stale for "), "{live}");
     take_pictures(&mut browser, "stale");
