@@ -78,3 +78,11 @@ fn when_bytes_run_out_the_longest_series_gives_up_its_oldest() {
     assert_eq!((kept(&history).len(), history.bytes), (4, 4 * bytes));
     assert_eq!((history.kept.len(), history.by_length.len()), (4, 4));
 }
+
+#[test]
+fn the_bound_holds_some_thousands_of_results() {
+    let values = vec![(Aggregate::Mean, Some(Number::Real(1.5))); 5];
+    let one = WindowResult { values, ..(*ended("a", 10)).clone() };
+    let count = BYTES_MAX / weight(&one);
+    assert!((6_000..8_000).contains(&count), "{count}");
+}
