@@ -14,7 +14,7 @@ use crate::core::window::{Aggregate, Number, WindowResult};
 
 /// Windows kept of a series.
 pub(super) const PER_SERIES_MAX: usize = 60;
-/// What all of them may take, in bytes: some 6,000 results of five aggregates.
+/// What all of them may take, in bytes: some 8,000 results of five aggregates.
 pub(super) const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A series within a window.
