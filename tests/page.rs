@@ -16,5 +16,7 @@ mod picture;
 mod plant;
 #[path = "page/seen.rs"]
 mod seen;
+#[path = "page/signs.rs"]
+mod signs;
 #[path = "page/token.rs"]
 mod token;

@@ -3,7 +3,7 @@
 //! | format | a line |
 //! | --- | --- |
 //! | `text` | `2026-11-30T01:02:03.000Z WARN  the uplink is down: uplink=main cause=network backlog=12` |
-//! | `json` | `{"at":…,"facts":{"uplink":"main",…},"level":"warn","target":…,"text":"the uplink is down"}` |
+//! | `json` | `{"at":…,"level":"warn","target":…,"text":"the uplink is down","facts":{"uplink":"main",…}}` |
 //! | `journald` | the text without its time, under `MESSAGE`; `PRIORITY`; each fact as a field: `UPLINK=main` |
 //!
 //! Where the journal's socket is out of reach, `journald` is text with priorities as
@@ -127,7 +127,7 @@ fn fields(line: &LogLine) -> impl Iterator<Item = (&str, String)> {
     ];
     let facts = line.facts.iter().map(|(name, value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        (name.as_str(), text)
+        (name, text)
     });
     own.into_iter().chain(facts)
 }
@@ -150,6 +150,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::http::notices::Facts;
 
     const AT: &str = "2026-11-30T01:02:03.123456789Z";
 
@@ -159,7 +160,7 @@ mod tests {
             level: Level::WARN,
             target: "tidegate::shell::telemetry".to_owned(),
             text: "the uplink is down".to_owned(),
-            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            facts: Facts(facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
         }
     }
 

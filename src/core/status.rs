@@ -93,6 +93,11 @@ pub struct UplinkStatus {
 pub struct WindowStatus {
     /// How far event time has come.
     pub watermark: Option<EventTime>,
+    /// How far that may be behind the wall clock while all is well.
+    pub patience: Span,
+    /// Sources that hold it where it is, by name; none where it follows whichever is ahead,
+    /// or where all are silent.
+    pub held_by: Vec<SourceId>,
     /// Windows that are open, over all series.
     pub panes: usize,
     /// Series with open windows.

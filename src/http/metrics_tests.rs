@@ -121,6 +121,8 @@ pub(in crate::http) fn report() -> Report {
             name: "pressure-10s".to_owned(),
             watermark: None,
             watermark_lag_s: Some(20.001),
+            is_behind: false,
+            held_by: Vec::new(),
             panes: 12,
             series: 4,
             state_bytes: 3_210,

@@ -6,6 +6,7 @@ pub mod api;
 pub mod clock;
 pub mod config;
 pub mod health;
+mod history;
 pub mod journal;
 pub mod lateness;
 pub mod metrics;

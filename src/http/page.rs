@@ -43,6 +43,7 @@ const ASSETS: &[Asset] = &[
     Asset { path: "/page/answers.js", content_type: SCRIPT, text: include_str!("page/answers.js") },
     Asset { path: "/page/lists.js", content_type: SCRIPT, text: include_str!("page/lists.js") },
     Asset { path: "/page/chart.js", content_type: SCRIPT, text: include_str!("page/chart.js") },
+    Asset { path: "/page/recent.js", content_type: SCRIPT, text: include_str!("page/recent.js") },
     Asset { path: "/page/stream.js", content_type: SCRIPT, text: include_str!("page/stream.js") },
     Asset { path: "/page/dom.js", content_type: SCRIPT, text: include_str!("page/dom.js") },
     Asset { path: "/page/words.js", content_type: SCRIPT, text: include_str!("page/words.js") },

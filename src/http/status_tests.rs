@@ -70,6 +70,8 @@ fn lateness() -> BTreeMap<SourceId, Quantiles> {
 fn windows() -> BTreeMap<String, WindowStatus> {
     let pressure = WindowStatus {
         watermark: Some(EventTime::from_unix_ns(1_796_000_502_999_000_000)),
+        patience: Span::from_secs(20),
+        held_by: vec![SourceId::new("pump-a")],
         panes: 12,
         series: 4,
         state_bytes: 3_210,
@@ -86,6 +88,8 @@ fn windows() -> BTreeMap<String, WindowStatus> {
     };
     let runs = WindowStatus {
         watermark: None,
+        patience: Span::from_secs(20),
+        held_by: Vec::new(),
         panes: 0,
         series: 0,
         state_bytes: 0,
@@ -219,6 +223,8 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "name": "pressure-10s",
             "watermark": "2026-11-30T01:01:42.999000000Z",
             "watermark_lag_s": 20.001,
+            "is_behind": true,
+            "held_by": ["pump-a"],
             "panes": 12,
             "series": 4,
             "state_bytes": 3_210,
@@ -235,6 +241,8 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "name": "runs",
             "watermark": null,
             "watermark_lag_s": null,
+            "is_behind": false,
+            "held_by": [],
             "panes": 0,
             "series": 0,
             "state_bytes": 0,

@@ -1,5 +1,6 @@
 //! Results of windows for whoever looks: `/api/v1/windows` has the newest of each
-//! series, `/api/v1/stream` tells every change as server-sent events.
+//! series, with `?history=1` those before it too; `/api/v1/stream` tells every change as
+//! server-sent events.
 //!
 //! | event | data |
 //! | --- | --- |
@@ -23,6 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::api::Api;
+use super::history::{self, History};
 use super::windows::ResultCounts;
 use crate::core::window::{LateReading, Latest, WindowResult};
 use crate::wire::json;
@@ -52,6 +54,7 @@ pub struct Results {
 struct Shared {
     gateway: Arc<str>,
     latest: Mutex<Latest<Arc<WindowResult>>>,
+    history: Mutex<History>,
     counts: Mutex<BTreeMap<String, ResultCounts>>,
     events: broadcast::Sender<Told>,
     places: Arc<Semaphore>,
@@ -73,6 +76,7 @@ impl Results {
         let shared = Shared {
             gateway: gateway.into(),
             latest: Mutex::new(Latest::new(SERIES_MAX)),
+            history: Mutex::new(History::new(history::PER_SERIES_MAX, history::BYTES_MAX)),
             counts: Mutex::new(BTreeMap::new()),
             events: broadcast::channel(events).0,
             places: Arc::new(Semaphore::new(CLIENTS_MAX)),
@@ -84,6 +88,7 @@ impl Results {
     pub fn push(&self, result: Arc<WindowResult>) {
         self.count(&result.window, |counts| counts.count(&result));
         self.latest().note(&result, Arc::clone(&result));
+        self.history().note(&result);
         // An error says that nobody listens.
         let _ = self.shared.events.send(Told::Window(result));
     }
@@ -111,14 +116,26 @@ impl Results {
         self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A JSON array, the last changed first.
-    fn array(&self, window: Option<&str>) -> Vec<u8> {
-        let chosen: Vec<Arc<WindowResult>> = self
-            .latest()
-            .newest_first()
-            .filter(|(name, _)| window.is_none_or(|window| window == *name))
-            .map(|(_, result)| Arc::clone(result))
-            .collect();
+    fn history(&self) -> std::sync::MutexGuard<'_, History> {
+        self.shared.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest of each series, the last changed first.
+    fn newest(&self, asked: &Asked) -> Vec<Arc<WindowResult>> {
+        let latest = self.latest();
+        let all = latest.newest_first().map(|(_, result)| result);
+        all.filter(|result| asked.takes(result)).cloned().collect()
+    }
+
+    /// All that is kept, series by series, the oldest of each first.
+    fn remembered(&self, asked: &Asked) -> Vec<Arc<WindowResult>> {
+        self.history().all().filter(|result| asked.takes(result)).cloned().collect()
+    }
+
+    /// A JSON array.
+    fn array(&self, asked: &Asked) -> Vec<u8> {
+        // Written when nobody waits for a lock any more.
+        let chosen = if asked.history { self.remembered(asked) } else { self.newest(asked) };
         let mut out = vec![b'['];
         for (i, result) in chosen.iter().enumerate() {
             if i > 0 {
@@ -147,18 +164,42 @@ impl Results {
     }
 }
 
-/// `GET /api/v1/windows`, with `?window=NAME` for one of them.
-pub(super) async fn windows(State(api): State<Api>, RawQuery(query): RawQuery) -> Response {
-    let query = query.unwrap_or_default();
-    let window = match query.split_once('=') {
-        _ if query.is_empty() => None,
-        Some(("window", name)) if !name.contains('&') => Some(decoded(name)),
-        _ => {
-            let said = "the one parameter there is: ?window=NAME\n";
-            return (StatusCode::BAD_REQUEST, said).into_response();
+/// Which results a client wants.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Of this window alone.
+    window: Option<String>,
+    /// Not only the newest of each series.
+    history: bool,
+}
+
+impl Asked {
+    /// Reads a query; `None` if it asks for what there is not.
+    fn read(query: &str) -> Option<Self> {
+        let mut asked = Self::default();
+        for part in query.split('&').filter(|_| !query.is_empty()) {
+            match part.split_once('=')? {
+                ("window", name) if asked.window.is_none() => asked.window = Some(decoded(name)),
+                ("history", "1") if !asked.history => asked.history = true,
+                _ => return None,
+            }
         }
+        Some(asked)
+    }
+
+    fn takes(&self, result: &WindowResult) -> bool {
+        self.window.as_deref().is_none_or(|window| window == &*result.window)
+    }
+}
+
+/// `GET /api/v1/windows`, with `?window=NAME` for one of them, with `?history=1` for the
+/// results before the newest too.
+pub(super) async fn windows(State(api): State<Api>, RawQuery(query): RawQuery) -> Response {
+    let Some(asked) = Asked::read(&query.unwrap_or_default()) else {
+        let said = "the parameters there are, each once: window=NAME and history=1\n";
+        return (StatusCode::BAD_REQUEST, said).into_response();
     };
-    let body = api.results.array(window.as_deref());
+    let body = api.results.array(&asked);
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
@@ -234,4 +275,4 @@ impl Follower {
 
 #[cfg(test)]
 #[path = "stream_tests.rs"]
-mod tests;
+pub(super) mod tests;

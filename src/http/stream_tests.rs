@@ -14,7 +14,7 @@ use crate::core::reading::Series;
 use crate::core::time::{EventTime, IngestTime, TimebaseId};
 use crate::core::window::{Coverage, ResultStatus};
 
-fn result(window: &str, entity: &str, seq: u64) -> Arc<WindowResult> {
+pub(crate) fn result(window: &str, entity: &str, seq: u64) -> Arc<WindowResult> {
     Arc::new(WindowResult {
         source: SourceId::of_window(window),
         epoch: Epoch { number: 1, nonce: 7 },
@@ -104,9 +104,31 @@ async fn the_newest_result_of_each_series_is_there_newest_first() {
     assert_eq!(server.answer("/api/v1/windows?window=x").await.1, format!("[{}]", written(&c)));
     assert_eq!(server.answer("/api/v1/windows?window=%78").await.1, format!("[{}]", written(&c)));
     assert_eq!(server.answer("/api/v1/windows?window=none").await.1, "[]");
-    let (head, body) = server.answer("/api/v1/windows?windw=x").await;
-    assert!(head.starts_with("http/1.0 400"), "{head}");
-    assert_eq!(body, "the one parameter there is: ?window=NAME\n");
+    for bad in ["windw=x", "window=x&window=x", "history=2", "history", "window=x&"] {
+        let (head, body) = server.answer(&format!("/api/v1/windows?{bad}")).await;
+        assert!(head.starts_with("http/1.0 400"), "{bad}: {head}");
+        assert_eq!(body, "the parameters there are, each once: window=NAME and history=1\n");
+    }
+}
+
+#[tokio::test]
+async fn the_history_is_there_series_by_series_the_oldest_first() {
+    let results = Results::new("gw");
+    let server = Server::start(results.clone());
+    assert_eq!(server.answer("/api/v1/windows?history=1").await.1, "[]");
+    let ended = |window: &str, entity: &str, end_s: i64| {
+        let end = EventTime::from_unix_ns(end_s * 1_000_000_000);
+        Arc::new(WindowResult { end, ..(*result(window, entity, 1)).clone() })
+    };
+    let all = [ended("w", "a", 20), ended("w", "b", 10), ended("w", "a", 10), ended("x", "a", 10)];
+    all.iter().for_each(|result| results.push(Arc::clone(result)));
+    let [later_a, b, a, x] = all.each_ref().map(|result| written(result));
+    let (head, body) = server.answer("/api/v1/windows?history=1").await;
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert_eq!(body, format!("[{a},{later_a},{b},{x}]"));
+    for query in ["window=x&history=1", "history=1&window=x"] {
+        assert_eq!(server.answer(&format!("/api/v1/windows?{query}")).await.1, format!("[{x}]"));
+    }
 }
 
 /// The next event of a stream: its name and its data.

@@ -17,6 +17,15 @@ pub struct Window {
     /// The gateway's wall clock less the watermark, in seconds; negative where
     /// event times lie ahead.
     pub watermark_lag_s: Option<f64>,
+    /// Whether it is further behind than its disorder and its `idle_after` explain: a
+    /// source gives readings of long ago, or all are silent.
+    #[serde(default)]
+    pub is_behind: bool,
+    /// Sources that hold the watermark where it is, by name: the slowest, and those that
+    /// have given nothing yet. Empty where all are silent, and under the policies `grace`
+    /// and `adjust`.
+    #[serde(default)]
+    pub held_by: Vec<String>,
     /// Windows that are open, over all series.
     pub panes: usize,
     /// Series with open windows.
@@ -45,10 +54,13 @@ pub struct Window {
 impl Window {
     pub(super) fn new(name: &str, status: &WindowStatus, wall: IngestTime) -> Self {
         let counts = status.counts;
+        let lag = status.watermark.map(|at| wall.lag_behind(at));
         Self {
             name: name.to_owned(),
             watermark: status.watermark.map(|at| at.to_string()),
-            watermark_lag_s: status.watermark.map(|at| rounded(wall.lag_behind(at).as_secs_f64())),
+            watermark_lag_s: lag.map(|lag| rounded(lag.as_secs_f64())),
+            is_behind: lag.is_some_and(|lag| lag > status.patience),
+            held_by: status.held_by.iter().map(ToString::to_string).collect(),
             panes: status.panes,
             series: status.series,
             state_bytes: status.state_bytes,

@@ -3,9 +3,12 @@
 
 use std::fmt::{self, Write as _};
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
+
+use crate::http::notices::Facts;
 
 /// Targets that begin with this are of this program, not of a library.
 const OURS: &str = env!("CARGO_PKG_NAME");
@@ -21,8 +24,8 @@ pub struct LogLine {
     pub target: String,
     /// What happened; the same words for the same kind of fact.
     pub text: String,
-    /// The particulars, by name. `unsaid` is left out where it is 0.
-    pub facts: Vec<(String, Value)>,
+    /// The particulars. `unsaid` is left out where it is 0.
+    pub facts: Facts,
 }
 
 impl LogLine {
@@ -30,7 +33,7 @@ impl LogLine {
     pub fn of(event: &Event<'_>) -> Self {
         let metadata = event.metadata();
         let (level, target) = (*metadata.level(), metadata.target().to_owned());
-        let mut line = Self { level, target, text: String::new(), facts: Vec::new() };
+        let mut line = Self { level, target, text: String::new(), facts: Facts::default() };
         event.record(&mut line);
         line.unwrap_record();
         line
@@ -42,12 +45,12 @@ impl LogLine {
         if self.target != "log" {
             return;
         }
-        for (name, value) in &self.facts {
-            if let ("log.target", Value::String(target)) = (name.as_str(), value) {
+        for (name, value) in self.facts.iter() {
+            if let ("log.target", Value::String(target)) = (name, value) {
                 self.target.clone_from(target);
             }
         }
-        self.facts.retain(|(name, _)| !name.starts_with("log."));
+        self.facts.0.retain(|(name, _)| !name.starts_with("log."));
     }
 
     /// Whether this program says it, and no library.
@@ -80,8 +83,7 @@ impl LogLine {
     /// `the uplink is down: uplink=main reason="connection refused" backlog=12`.
     /// Lines for developers and of libraries begin with their target.
     pub fn to_text(&self) -> String {
-        let facts = self.facts.iter().map(|(name, value)| (name.as_str(), value));
-        let text = in_words(&self.text, facts);
+        let text = in_words(&self.text, &self.facts);
         if self.is_ours() && self.level <= Level::INFO {
             text
         } else {
@@ -91,21 +93,24 @@ impl LogLine {
 
     /// For programs: one object, `at` by the gateway's clock.
     pub fn to_json(&self, at: &str) -> String {
-        let facts: Map<String, Value> = self.facts.iter().cloned().collect();
-        json!({
-            "at": at,
-            "level": self.level_word(),
-            "target": self.target,
-            "text": self.text,
-            "facts": facts,
-        })
-        .to_string()
+        #[derive(Serialize)]
+        struct Object<'a> {
+            at: &'a str,
+            level: &'a str,
+            target: &'a str,
+            text: &'a str,
+            facts: &'a Facts,
+        }
+        let Self { target, text, facts, .. } = self;
+        let object = Object { at, level: self.level_word(), target, text, facts };
+        // Texts, numbers and booleans always have a form in JSON.
+        serde_json::to_string(&object).unwrap_or_default()
     }
 
     fn note(&mut self, field: &Field, value: Value) {
         let is_said = field.name() != "unsaid" || value != 0_u64;
         if is_said {
-            self.facts.push((field.name().to_owned(), value));
+            self.facts.0.push((field.name().to_owned(), value));
         }
     }
 
@@ -120,16 +125,13 @@ impl LogLine {
 }
 
 /// A text and its facts on one line: `down: uplink=main reason="no answer"`.
-pub(crate) fn in_words<'a>(
-    text: &str,
-    facts: impl Iterator<Item = (&'a str, &'a Value)>,
-) -> String {
+pub(crate) fn in_words(text: &str, facts: &Facts) -> String {
     let mut out = String::new();
     for char in text.chars() {
         // A line feed in quoted input must not look like the start of a line of the log.
         if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
     }
-    for (at, (name, value)) in facts.enumerate() {
+    for (at, (name, value)) in facts.iter().enumerate() {
         let before = if at == 0 { ": " } else { " " };
         // Writing to a string does not fail.
         let _ = match value {
@@ -203,6 +205,7 @@ pub(crate) mod heard {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use tracing::{debug, info, warn};
 
     use super::*;
@@ -258,8 +261,17 @@ mod tests {
     }
 
     #[test]
+    fn as_json_it_keeps_the_order_of_its_facts() {
+        let line = one(|| {
+            warn!(target: "tidegate::shell", uplink = "main", cause = "network", attempts = 1_u64, "down");
+        });
+        let json = r#"{"at":"now","level":"warn","target":"tidegate::shell","text":"down","facts":{"uplink":"main","cause":"network","attempts":1}}"#;
+        assert_eq!(line.to_json("now"), json);
+    }
+
+    #[test]
     fn a_text_without_end_is_cut() {
         let line = one(|| warn!(reason = "é".repeat(10_000), "down"));
-        assert_eq!(line.facts[0].1.as_str().map(|text| text.chars().count()), Some(CHARS_MAX));
+        assert_eq!(line.facts.0[0].1.as_str().map(|text| text.chars().count()), Some(CHARS_MAX));
     }
 }

@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use super::log_line::LogLine;
 use crate::host::kernel_clock;
-use crate::http::notices::Notice;
+use crate::http::notices::{Facts, Notice};
 
 /// Lines that are remembered.
 pub const NOTICES_MAX: usize = 32;
@@ -54,7 +54,9 @@ impl<S: Subscriber> Layer<S> for Notices {
             at: kernel_clock::wall().to_string(),
             level: line.level_word().to_owned(),
             text: line.text.chars().take(TEXT_CHARS_MAX).collect(),
-            facts: line.facts.into_iter().map(|(name, value)| (name, cut(value))).collect(),
+            facts: Facts(
+                line.facts.0.into_iter().map(|(name, value)| (name, cut(value))).collect(),
+            ),
         });
     }
 }
@@ -69,8 +71,6 @@ fn cut(value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use tracing::{debug, info, warn};
     use tracing_subscriber::layer::SubscriberExt as _;
     use tracing_subscriber::registry;
@@ -92,29 +92,28 @@ mod tests {
         });
         let [notice] = &found[..] else { panic!("{found:?}") };
         assert!(notice.at.ends_with('Z') && notice.at.len() == 30, "{}", notice.at);
-        let mut json = serde_json::to_value(notice).unwrap();
-        json.as_object_mut().unwrap().remove("at");
-        let expected = serde_json::json!({
-            "level": "warn",
-            "text": "down",
-            "facts": {
-                "backlog": 12, "ok": false, "reason": "connection refused", "took": "1.5s",
-                "uplink": "main",
-            },
-        });
-        assert_eq!(json, expected);
+        let json = serde_json::to_string(&Notice { at: "then".to_owned(), ..notice.clone() });
+        let expected = concat!(
+            r#"{"at":"then","level":"warn","text":"down","facts":{"uplink":"main","#,
+            r#""reason":"connection refused","backlog":12,"took":"1.5s","ok":false}}"#
+        );
+        assert_eq!(json.unwrap(), expected);
+        // Whoever reads it gets it in that order, too.
+        let read: Notice = serde_json::from_str(expected).unwrap();
+        assert_eq!(read.facts, notice.facts);
     }
 
     #[test]
     fn what_was_left_out_before_is_counted() {
         let found = said(|| warn!(unsaid = 59_u64, "down"));
-        assert_eq!(found[0].facts, BTreeMap::from([("unsaid".to_owned(), 59.into())]));
+        assert_eq!(found[0].facts, Facts(vec![("unsaid".to_owned(), 59.into())]));
     }
 
     #[test]
     fn only_the_newest_are_kept_oldest_first() {
         let found = said(|| (0..100_u64).for_each(|n| info!(n, "said")));
-        let numbers: Vec<u64> = found.iter().map(|one| one.facts["n"].as_u64().unwrap()).collect();
+        let numbers: Vec<u64> =
+            found.iter().map(|one| one.facts.0[0].1.as_u64().unwrap()).collect();
         assert_eq!(numbers, (100 - NOTICES_MAX as u64..100).collect::<Vec<_>>());
     }
 
@@ -133,6 +132,6 @@ mod tests {
     #[test]
     fn a_long_text_is_cut() {
         let found = said(|| warn!(reason = "é".repeat(1_000), "down"));
-        assert_eq!(found[0].facts["reason"], "é".repeat(TEXT_CHARS_MAX));
+        assert_eq!(found[0].facts.0[0].1, "é".repeat(TEXT_CHARS_MAX));
     }
 }

@@ -100,7 +100,7 @@ impl Roster {
         let is_late = timeout(within, all).await.is_err();
         for (name, member) in self.members.iter_mut().filter(leaving()).filter(|_| is_late) {
             if !member.has_ended && !member.handle.join.is_finished() {
-                tracing::warn!(name, "the source does not stop: left behind");
+                tracing::warn!(source = name, "the source does not stop: left behind");
                 member.handle.join.abort();
             }
             member.ended(name).await;
@@ -122,7 +122,7 @@ impl Member {
         match end {
             Ok(()) => tracing::debug!(name, "the source has stopped"),
             Err(error) if error.is_cancelled() => {}
-            Err(error) => tracing::error!(name, %error, "the source broke down"),
+            Err(error) => tracing::error!(source = name, %error, "the source broke down"),
         }
     }
 }

@@ -22,7 +22,7 @@ fn is_careful(answer: &Answer) {
 const JSON: &str = "Content-Type: application/json\r\n";
 
 /// A good request of every operation: its target, its headers and its body.
-const REQUESTS: [(&str, &str, &str, &str); 19] = [
+const REQUESTS: [(&str, &str, &str, &str); 20] = [
     ("page", "/", "", ""),
     ("pageFile", "/page/page.js", "", ""),
     ("health", "/healthz", "", ""),
@@ -32,6 +32,7 @@ const REQUESTS: [(&str, &str, &str, &str); 19] = [
     ("status", "/api/v1/status", "", ""),
     ("lateness", "/api/v1/lateness", "", ""),
     ("windows", "/api/v1/windows?window=pressure-10s", "", ""),
+    ("windows", "/api/v1/windows?window=pressure-10s&history=1", "", ""),
     ("description", "/api/v1/openapi.json", "", ""),
     ("quarantine", "/api/v1/quarantine?source=posted&limit=5", "", ""),
     ("post", "/api/v1/readings?source=posted&format=influx", "", "pump,id=7 kpa=4.5\n"),

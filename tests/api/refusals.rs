@@ -20,7 +20,7 @@ async fn a_wrong_request_gets_the_described_refusal() {
     let many: Vec<String> = (1..=65).map(|id| id.to_string()).collect();
     let many = json!({ "ids": many }).to_string();
     // Door, operation, method, target, headers, body, status.
-    let cases: [(Door, &str, &str, &str, &str, &str, u16); 25] = [
+    let cases: [(Door, &str, &str, &str, &str, &str, u16); 26] = [
         (at, "page", "POST", "/", "", "", 405),
         (at, "health", "DELETE", "/healthz", "", "", 405),
         (at, "status", "PUT", "/api/v1/status", "", "{}", 405),
@@ -29,6 +29,7 @@ async fn a_wrong_request_gets_the_described_refusal() {
         (at, "pageFile", "GET", "/page/..%2f..%2fetc%2fpasswd", "", "", 404),
         (at, "windows", "GET", "/api/v1/windows?windows=a", "", "", 400),
         (at, "windows", "GET", "/api/v1/windows?window=a&window=b", "", "", 400),
+        (at, "windows", "GET", "/api/v1/windows?history=all", "", "", 400),
         (at, "quarantine", "GET", "/api/v1/quarantine?limit=-1", "", "", 400),
         (at, "quarantine", "GET", "/api/v1/quarantine?path=/etc/passwd", "", "", 400),
         (at, "post", "POST", "/api/v1/readings?to=posted", "", "{}\n", 400),

@@ -10,7 +10,7 @@ use super::plant::{HOSTILE, Plant, readings};
 use super::seen::agrees;
 
 /// Pictures for people, of every width and scheme.
-fn take_pictures(browser: &mut Browser, when: &str) {
+pub(crate) fn take_pictures(browser: &mut Browser, when: &str) {
     for width in [390, 1280] {
         for scheme in ["light", "dark"] {
             browser.screen(width, scheme);
@@ -20,7 +20,7 @@ fn take_pictures(browser: &mut Browser, when: &str) {
     }
 }
 
-fn place(name: &str) -> PathBuf {
+pub(crate) fn place(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("page").join(name)
 }
 
@@ -74,7 +74,7 @@ async fn the_page_shows_an_outage_as_the_api_says_it() {
     let banner = browser.run("document.getElementById('stale').innerText");
     let banner = banner.as_str().unwrap();
     assert!(banner.starts_with("Stale: no word from the agent."), "{banner}");
-    assert!(banner.contains(" s old."), "{banner}");
+    assert!(banner.contains("\u{a0}s old."), "{banner}");
     let live = browser.run("document.getElementById('live').textContent");
     assert!(live.as_str().unwrap().starts_with("Stale for "), "{live}");
     take_pictures(&mut browser, "stale");

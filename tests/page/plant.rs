@@ -27,6 +27,11 @@ impl Plant {
     /// An agent that runs, with one source of lines, one window of ten seconds and
     /// these keys of `[http]`.
     pub(crate) async fn start(http_keys: &str) -> Self {
+        Self::start_with(http_keys, "").await
+    }
+
+    /// The same with more sources and windows.
+    pub(crate) async fn start_with(http_keys: &str, more: &str) -> Self {
         let broker = ScriptedBroker::start(Script::default()).await;
         let folder = tempfile::tempdir().unwrap();
         let (input, http) = (free_port(), free_port());
@@ -41,7 +46,7 @@ impl Plant {
              address = \"127.0.0.1:{input}\"\nacknowledge = true\n\
              [[window]]\nname = \"pressure-10s\"\nkind = \"tumbling\"\nsize = \"10s\"\n\
              bound = \"5s\"\nallowed_lateness = \"30s\"\nexpected_interval = \"1s\"\n\
-             idle_after = \"1h\"\n",
+             idle_after = \"1h\"\n{more}",
             folder.path().display(),
             broker.port()
         );
@@ -67,7 +72,12 @@ impl Plant {
 
     /// Hands lines in and waits until all are durable, or in quarantine.
     pub(crate) fn feed(&self, lines: &[String]) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.input)).unwrap();
+        self.feed_to(self.input, lines);
+    }
+
+    /// The same at the port of another source.
+    pub(crate) fn feed_to(&self, port: u16, lines: &[String]) {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.write_all((lines.join("\n") + "\n").as_bytes()).unwrap();
         let mut answers = BufReader::new(stream).lines();
         let all = format!("{{\"acked\":{}}}", lines.len());

@@ -45,7 +45,7 @@ fn expected(plant: &Plant) -> Value {
         "troubles": list("degraded").iter().map(|one| without_age(&one["detail"])).collect::<Vec<_>>(),
         "uplink": uplink["state"],
         "backlog": match number(&uplink["backlog"]) {
-            0 => "nothing".to_owned(),
+            0 => "empty".to_owned(),
             1 => "1 entry".to_owned(),
             many => format!("{} entries", grouped(many)),
         },
@@ -102,7 +102,7 @@ fn source_row(source: &Value) -> Vec<String> {
 
 fn window_row(window: &Value) -> Vec<String> {
     let mut row = vec![text(&window["name"]), "none".to_owned()];
-    let keys = ["panes", "series", "fired", "revised", "finals", "too_late"];
+    let keys = ["panes", "series", "fired", "finals", "revised", "too_late"];
     row.extend(keys.map(|key| grouped(number(&window[key]))));
     row
 }

@@ -173,10 +173,9 @@ impl Screen {
     }
 }
 
-/// As the log has it, facts by name.
+/// As the log has it.
 fn notice(one: &Notice) -> String {
-    let facts = one.facts.iter().map(|(name, value)| (name.as_str(), value));
-    log_line::in_words(&one.text, facts)
+    log_line::in_words(&one.text, &one.facts)
 }
 
 /// What waits for an uplink; results of windows are no readings.

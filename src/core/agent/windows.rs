@@ -424,6 +424,8 @@ impl Windows {
     pub(super) fn status(&self) -> BTreeMap<String, crate::core::status::WindowStatus> {
         let one = |slot: &Slot| crate::core::status::WindowStatus {
             watermark: slot.watermark(),
+            patience: slot.patience(),
+            held_by: slot.held_by(),
             panes: slot.operator.pane_count(),
             series: slot.operator.series_count(),
             state_bytes: slot.operator.state_bytes(),

@@ -49,7 +49,7 @@ use self::tell::Plan;
 use super::aggregate::Sample;
 use super::assign::windows;
 use super::result::{Coverage, LateReason, Number, ResultStatus};
-use super::spec::{Aggregate, WindowSpec};
+use super::spec::{Aggregate, LatePolicy, WindowSpec};
 use super::watermark::Millis;
 use crate::core::clock::ClockState;
 use crate::core::id::SourceId;
@@ -241,6 +241,19 @@ impl Operator {
     pub fn watermark_of(&self, timebase: TimebaseId) -> Option<Millis> {
         let index = self.lanes.binary_search_by_key(&timebase, |lane| lane.timebase).ok()?;
         self.lanes[index].watermark.map(Millis)
+    }
+
+    /// The sources that hold the watermark of a timebase: it goes on as soon as all of them
+    /// give later readings. None under the policies `grace` and `adjust`, which follow
+    /// whichever source is ahead.
+    pub fn held_by(&self, timebase: TimebaseId) -> Vec<SourceId> {
+        if self.plan.spec.late_policy != LatePolicy::SideOutput {
+            return Vec::new();
+        }
+        match self.lanes.binary_search_by_key(&timebase, |lane| lane.timebase) {
+            Ok(index) => self.lanes[index].sources.holding().cloned().collect(),
+            Err(_) => self.waiting.clone(),
+        }
     }
 
     /// `idle_flush`: fires open windows provisionally, unless their latest firing had the

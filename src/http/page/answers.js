@@ -1,11 +1,12 @@
 // The four questions that an operator asks, answered from a status.
 
 import { answer, el, facts, mark, show, svg, table } from "/page/dom.js";
-import { ago, before, bytes, count, counted, length, percent, rate, time } from "/page/words.js";
+import { ago, before, bytes, count, counted, isKnown, length, percent, rate, time } from "/page/words.js";
 
-export function answers(status) {
+// `refused` are the inputs that went to the quarantine within the last minute.
+export function answers(status, refused) {
   show("sending", sending(status));
-  show("lost", lost(status));
+  show("lost", lost(status, refused));
   show("time", clock(status));
   show("buffer", buffer(status));
 }
@@ -33,7 +34,7 @@ export const linkState = ({ name, state }) => `Uplink ${name} is ${state}`;
 
 function uplink(one, now) {
   const since = one.for_s === null ? "" : ` since ${before(now, one.for_s)}, for ${length(one.for_s)}`;
-  const waits = one.backlog === 0 ? "nothing" : counted(one.backlog, "entry", "entries");
+  const backlog = one.backlog === 0 ? "empty" : counted(one.backlog, "entry", "entries");
   const lane = one.backfill > 0 ? `, ${count(one.backfill)} of them beside live ones` : "";
   const name = `uplink-${one.name}`;
   return el("div", { class: "uplink" },
@@ -43,16 +44,18 @@ function uplink(one, now) {
     one.reason === null ? null : el("p", {}, `${one.reason}${one.retry_in_s === null ? "" : `; next try in ${length(Math.ceil(one.retry_in_s))}`}`),
     one.held.map((held) => el("p", {}, `The broker refuses ${held.source}: ${held.meaning} (${held.code})`)),
     facts(
-      ["Waits", el("span", {}, el("span", { id: `${name}-backlog` }, waits), lane)],
-      ["Gone in", drains(one), `${name}-drain`],
+      ["Backlog", el("span", {}, el("span", { id: `${name}-backlog` }, backlog), lane)],
+      one.backlog === 0 ? null : ["Backlog empty in", drains(one), `${name}-drain`],
       ["In flight", `${count(one.inflight)} of ${count(one.inflight_max)}`],
       ["Acknowledged", `${count(one.acknowledged)}, now ${rate(one.acknowledged_per_s)}`, `${name}-acknowledged`],
     ));
 }
 
+// How long until the backlog is gone; a dash where there is no end in sight, and why.
 function drains(one) {
-  if (one.backlog === 0 && one.state === "up") return "nothing waits";
-  if (one.drain_eta_s === null) return one.state === "up" ? "it does not shrink now" : "not while the uplink is away";
+  if (one.backlog === 0) return "empty now";
+  if (one.state !== "up") return "– (uplink away)";
+  if (!isKnown(one.drain_eta_s)) return "– (it does not shrink)";
   return `about ${length(Math.ceil(one.drain_eta_s))}`;
 }
 
@@ -67,26 +70,35 @@ const BOOKS = [
 
 export const isWindow = (source) => source.name.startsWith("window:");
 
-function lost({ sources }) {
+function lost({ sources }, recent) {
   const sum = (of, key) => of.reduce((total, source) => total + source[key], 0);
   const gone = sum(sources, "evicted") + sum(sources, "lost");
   const refused = sum(sources, "refused_full");
+  const quarantined = sum(sources, "quarantined");
   const [results, readings] = [sources.filter(isWindow), sources.filter((one) => !isWindow(one))];
   const both = results.length > 0;
-  const columns = ["Books", { name: "Readings", number: true }, ...(both ? [{ name: "Results", number: true }] : [])];
+  const columns = ["Books", ...(both ? ["Readings", "Results"] : ["Readings"]).map((name) => ({ name, number: true, quiet0: true }))];
   const rows = BOOKS.map(([name, key]) => [
     name,
     el("span", { id: `books-${key}` }, count(sum(readings, key))),
     ...(both ? [el("span", { id: `books-results-${key}` }, count(sum(results, key)))] : []),
   ]);
-  const mood = gone > 0 ? "bad" : refused > 0 ? "warn" : "good";
+  const mood = gone > 0 ? "bad" : refused > 0 || recent > 0 ? "warn" : "good";
   const text = gone > 0 ? `Yes: ${count(gone)}, and gap records name each`
-    : refused > 0 ? "No, but some were refused" : "No, nothing";
+    : refused > 0 || recent > 0 ? "No, but some were refused" : "No, nothing";
   return [
     answer("lost-answer", mood, text),
     refused > 0 ? el("p", {}, `${counted(refused, "reading")} refused at the door: the buffer was full`) : null,
+    quarantined > 0 ? refusals(quarantined, recent) : null,
     table(null, "Accepted is the sum of the rest", columns, rows),
   ];
+}
+
+// What no reading could be made of; the list of it is further down.
+function refusals(quarantined, recent) {
+  return el("p", { id: "lost-quarantined" }, recent > 0 ? mark("warn") : null,
+    `${counted(recent, "input")} quarantined in the last minute, `,
+    el("a", { href: "#quarantine-more" }, `${count(quarantined)} since the start`));
 }
 
 const CLOCK = { synchronized: "good", holdover: "warn", stepped: "bad", unsynchronized: "bad" };
@@ -112,19 +124,28 @@ function clock({ clock, at }) {
 
 function buffer({ journal, sources, uplinks, accepted_per_s, at }) {
   const etas = uplinks.map(drains);
+  const backlog = journal.readings === 0 ? [] : [
+    ["Backlog holds", isKnown(journal.depth_s) ? `${length(journal.depth_s)} of data` : "– (nothing comes in)", "journal-depth"],
+    ["Backlog empty in", uplinks.length === 1 ? etas[0] : etas.map((eta, i) => `${uplinks[i].name}: ${eta}`).join("; "), "journal-drain"],
+    ["Oldest", oldest(journal, at)],
+  ];
   return [
-    answer("buffer-answer", ...room(journal)),
+    answer("buffer-answer", ...room(journal, accepted_per_s)),
     bar(journal.fill),
     facts(
       ["Taken", `${bytes(journal.bytes)} of ${bytes(journal.capacity_bytes)}, ${percent(journal.fill)}`, "journal-bytes"],
-      ["Waits here", waiting(sources), "journal-readings"],
-      ["That is", journal.readings === 0 ? "nothing" : journal.depth_s === null ? "nothing comes in now" : `${length(journal.depth_s)} at this rate`, "journal-depth"],
-      ["Gone in", uplinks.length === 1 ? etas[0] : etas.map((eta, i) => `${uplinks[i].name}: ${eta}`).join("; "), "journal-drain"],
-      journal.oldest_age_s === null ? null : ["The oldest", `of ${time(journal.oldest_event_time, at)}, ${ago(Math.max(0, journal.oldest_age_s))}`],
-      ["Comes in", rate(accepted_per_s)],
-      journal.disk_bytes_per_day === null ? null : ["Written to disk", `${bytes(journal.disk_bytes_per_day)} a day`],
+      ["Incoming", rate(accepted_per_s)],
+      ["Backlog", waiting(sources), "journal-readings"],
+      ...backlog,
+      ["Written to disk", isKnown(journal.disk_bytes_per_day) ? `${bytes(journal.disk_bytes_per_day)} a day` : "not known yet"],
     ),
   ];
+}
+
+function oldest(journal, at) {
+  if (!isKnown(journal.oldest_event_time)) return "not known";
+  const age = isKnown(journal.oldest_age_s) ? `, ${ago(Math.max(0, journal.oldest_age_s))}` : "";
+  return `of ${time(journal.oldest_event_time, at)}${age}`;
 }
 
 function waiting(sources) {
@@ -136,11 +157,13 @@ function waiting(sources) {
 
 const FULL = { quota: "max_bytes is reached", reserve: "reserve_free is reached", store: "the disk takes nothing" };
 
-function room(journal) {
+function room(journal, accepted_per_s) {
   if (!journal.is_committing) return ["bad", "Nothing new is durable: commits fail"];
   if (journal.full !== null) return ["bad", `Full: ${FULL[journal.full] ?? journal.full}`];
-  if (journal.room_s === null) return ["good", `${percent(1 - Math.min(1, journal.fill))} free; nothing comes in now`];
-  return [journal.fill >= 0.8 ? "warn" : "good", `About ${length(journal.room_s)} without an uplink`];
+  const mood = journal.fill >= 0.8 ? "warn" : "good";
+  if (isKnown(journal.room_s)) return [mood, `About ${length(journal.room_s)} without an uplink`];
+  const free = `${percent(1 - Math.min(1, journal.fill))} free`;
+  return [mood, accepted_per_s === 0 ? `${free}; nothing comes in now` : `${free}; how long that lasts is not known yet`];
 }
 
 // How full it is: a picture of what the words beside it say.

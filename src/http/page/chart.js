@@ -119,7 +119,8 @@ function picture(points, drawn) {
   const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
   const starts = points.map((point) => Date.parse(point.start));
   const [first, last] = [Math.min(...starts), Math.max(...starts)];
-  const x = (point) => last === first ? WIDTH - PAD : PAD + ((Date.parse(point.start) - first) / (last - first)) * (WIDTH - 2 * PAD);
+  // Alone it stands in the middle: at an edge it would look like the end of a line.
+  const x = (point) => last === first ? WIDTH / 2 : PAD + ((Date.parse(point.start) - first) / (last - first)) * (WIDTH - 2 * PAD);
   const y = (n) => most === least ? HEIGHT / 2 : HEIGHT - PAD - ((n - least) / (most - least)) * (HEIGHT - 2 * PAD);
   const spoken = `${counted(known.length, "window")}, ${drawn} of the newest ${number(known.at(-1)?.[drawn] ?? 0)}, all between ${number(least)} and ${number(most)}`;
   return el("div", { class: "picture" },
@@ -127,8 +128,16 @@ function picture(points, drawn) {
       svg("path", { class: "frame", d: `M0 .5H${WIDTH}M0 ${HEIGHT - 0.5}H${WIDTH}` }),
       band.map((point) => svg("path", { class: "range", d: `M${x(point).toFixed(1)} ${y(point.min).toFixed(1)}V${y(point.max).toFixed(1)}` })),
       svg("path", { class: "line", d: line(known, (point) => x(point), (point) => y(point[drawn])) }),
-      known.map((point) => marker(point, x(point), y(point[drawn])))),
-    el("p", { class: "scale", "aria-hidden": "true" }, el("span", {}, number(most)), el("span", {}, number(least))));
+      known.map((point) => marker(point, x(point), y(point[drawn]))),
+      points.length === 1 ? svg("text", { class: "alone", x: WIDTH / 2, y: HEIGHT - 2 * PAD }, "one window so far") : null),
+    scale(number(least), number(most)));
+}
+
+// The ends of the axis; where all is equal they are one, at the height of the line.
+function scale(least, most) {
+  const ends = least === most ? [most] : [most, least];
+  return el("p", { class: least === most ? "scale flat" : "scale", "aria-hidden": "true" },
+    ends.map((end) => el("span", {}, end)));
 }
 
 // A line through windows that touch; where one is missing it breaks.

@@ -57,13 +57,13 @@ function morph(old, fresh) {
 // A table. On a narrow screen its rows become blocks, each cell with the name of its
 // column before it; the roles keep it a table for a screen reader then, too.
 // `columns` are names, those of numbers as { name, number: true }; the first cell of
-// a row is its head.
+// a row is its head. A 0 in a column with `quiet0` says nothing worth a line of a phone.
 export function table(id, caption, columns, rows) {
   const all = columns.map((column) => (typeof column === "string" ? { name: column } : column));
-  const kind = (i) => (all[i].number ? "number" : null);
+  const kind = (i, cell = "") => (!all[i].number ? null : all[i].quiet0 && (cell.textContent ?? cell) === "0" ? "number zero" : "number");
   const head = all.map(({ name }, i) => el("th", { role: "columnheader", scope: "col", class: kind(i) }, name));
   const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => {
-    const attributes = { "data-label": all[i].name, class: kind(i) };
+    const attributes = { "data-label": all[i].name, class: kind(i, cell) };
     return i === 0
       ? el("th", { role: "rowheader", scope: "row" }, cell)
       : el("td", { role: "cell", ...attributes }, cell);

@@ -2,20 +2,21 @@
 
 import { isWindow } from "/page/answers.js";
 import { el, mark, show, table } from "/page/dom.js";
-import { ago, count, counted, length, time } from "/page/words.js";
+import { ago, count, counted, isKnown, length, time } from "/page/words.js";
 
 const numbers = (...names) => names.map((name) => ({ name, number: true }));
+const faults = (...names) => names.map((name) => ({ name, number: true, quiet0: true }));
 const HEALTH = { up: "good", starting: "none", degraded: "warn", down: "bad", stopped: "none" };
 const LEVEL = { info: "none", warn: "warn", error: "bad" };
 
 export function sources({ sources }) {
   const rows = sources.filter((one) => !isWindow(one)).map((one) => [
     one.name, health(one.health),
-    one.last_reading_age_s === null ? "none yet" : ago(one.last_reading_age_s),
+    isKnown(one.last_reading_age_s) ? ago(one.last_reading_age_s) : "none yet",
     ...[one.accepted, one.acknowledged, one.stored, one.evicted, one.lost, one.quarantined].map(count),
   ]);
-  const columns = ["Source", "State", { name: "Last reading", number: true },
-    ...numbers("Accepted", "Acknowledged", "Stored", "Evicted", "Lost", "Quarantined")];
+  const columns = ["Source", "State", "Last reading",
+    ...numbers("Accepted", "Acknowledged", "Stored"), ...faults("Evicted", "Lost", "Quarantined")];
   show("sources", rows.length === 0 ? "No source is configured."
     : table("sources-table", "Readings of each source; quarantined since the start", columns, rows));
 }
@@ -33,19 +34,33 @@ function health(health) {
 export function windows({ windows }) {
   const rows = windows.map((one) => [
     one.name,
-    lag(one.watermark_lag_s),
+    watermark(one),
     one.idle_sources.length === 0 ? "none" : one.idle_sources.join(", "),
-    ...[one.panes, one.series, one.fired, one.revised, one.finals, one.too_late].map(count),
+    ...[one.panes, one.series, one.fired, one.finals, one.revised, one.too_late].map(count),
   ]);
-  const columns = ["Window", { name: "Watermark", number: true }, "Silent sources",
-    ...numbers("Open", "Keys", "Results", "Revised", "Final", "Too late")];
+  const columns = ["Window", "Watermark", "Silent sources",
+    ...numbers("Open", "Keys", "Results", "Final"), ...faults("Revised", "Too late")];
   show("windows", rows.length === 0 ? "No window is configured."
     : table("windows-table", "Windows on site; counts since the start", columns, rows));
 }
 
-function lag(seconds) {
-  if (seconds === null) return "none yet";
-  return seconds < 0 ? `${length(-seconds)} ahead` : `${length(seconds)} behind`;
+// How far event time has come, and who keeps it from going on where that is long ago.
+function watermark(one) {
+  const seconds = one.watermark_lag_s;
+  const lag = !isKnown(seconds) ? "none yet" : seconds < 0 ? `${length(-seconds)} ahead` : `${length(seconds)} behind`;
+  const why = !isKnown(seconds) || one.is_behind || isKnown(one.waits_until) ? holder(one) : "";
+  return el("span", { class: one.is_behind ? "state behind" : "state" }, one.is_behind ? mark("warn") : null, lag + why);
+}
+
+// Sources that are named; the others are counted.
+const NAMED_MAX = 3;
+
+function holder({ held_by, idle_sources, waits_for, waits_until }) {
+  if (isKnown(waits_until)) return `: waits for ${waits_for}, silent, until ${waits_until.slice(11, 19)} UTC`;
+  const named = held_by.slice(0, NAMED_MAX).join(", ");
+  const more = held_by.length - NAMED_MAX;
+  if (held_by.length > 0) return `: waits for ${named}${more > 0 ? ` and ${count(more)} more` : ""}`;
+  return idle_sources.length > 0 ? ": all its sources are silent" : "";
 }
 
 export function sums({ windows, sources }) {

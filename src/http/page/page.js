@@ -5,6 +5,7 @@ import { answers, linkState } from "/page/answers.js";
 import { Series, chart, legend } from "/page/chart.js";
 import { $, el, mark, show } from "/page/dom.js";
 import { late, lateness, notices, quarantine, sources, sums, windows } from "/page/lists.js";
+import { Recent } from "/page/recent.js";
 import { follow, getJson, token } from "/page/stream.js";
 import { length } from "/page/words.js";
 
@@ -16,6 +17,7 @@ const CHARTS_MAX = 24;
 const LATE_MAX = 20;
 
 const series = new Series();
+const refused = new Recent();
 const lateReadings = [];
 let status = null;
 // By the browser's monotonic clock: nobody sets it.
@@ -28,7 +30,8 @@ function onStatus(fresh) {
   const isFirst = status === null || isStale();
   status = fresh;
   heardAt = performance.now();
-  if (isFirst) refreshWindows();
+  refused.note(fresh.sources.reduce((total, one) => total + one.quarantined, 0), fresh.at);
+  if (isFirst) lookBack();
   $("data").hidden = false;
   $("ask").hidden = true;
   show("gateway", fresh.gateway);
@@ -36,7 +39,7 @@ function onStatus(fresh) {
   show("about", `Tidegate ${fresh.version}, up for ${length(fresh.uptime_s)}, epoch ${fresh.epoch}`);
   $("troubles-section").hidden = fresh.degraded.length === 0;
   show("troubles", fresh.degraded.map((one) => el("li", {}, mark("bad"), one.detail)));
-  answers(fresh);
+  answers(fresh, refused.grown());
   sources(fresh);
   windows(fresh);
   sums(fresh);
@@ -89,8 +92,17 @@ function chartsSoon() {
 }
 
 // What was there before this page was, and what it missed.
-async function refreshWindows() {
-  const results = await quietly("/api/v1/windows");
+async function lookBack() {
+  takeResults("/api/v1/windows?history=1");
+  if (refused.grown() > 0 || status.sources.every((one) => one.quarantined === 0)) return;
+  const listing = await quietly("/api/v1/quarantine?limit=200");
+  if (listing === null) return;
+  refused.remember(listing.items.map((one) => one.at));
+  answers(status, refused.grown());
+}
+
+async function takeResults(path) {
+  const results = await quietly(path);
   (results ?? []).forEach((result) => series.take(result));
   chartsSoon();
 }
@@ -146,7 +158,7 @@ const events = {
     if (lateReadings.length > LATE_MAX) lateReadings.shift();
   },
   // This browser was too slow.
-  lagged: refreshWindows,
+  lagged: () => takeResults("/api/v1/windows"),
 };
 
 $("filter").addEventListener("input", charts);

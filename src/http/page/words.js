@@ -15,18 +15,22 @@ export function bytes(n) {
   return `${unit === 0 || n >= 100 ? n.toFixed(0) : n.toFixed(1)} ${units[unit]}`;
 }
 
-export const rate = (n) => `${n >= 10 || n === 0 ? count(Math.round(n)) : n.toFixed(1)}/s`;
+// What the agent cannot say is null or left out.
+export const isKnown = (value) => value !== null && value !== undefined;
+
+export const rate = (n) => !isKnown(n) ? "not known" : `${n >= 10 || n === 0 ? count(Math.round(n)) : n.toFixed(1)}/s`;
 
 export const percent = (part) => `${Math.floor(part * 100)} %`;
 
-// A length of time by its two greatest units:
-// "45 s", "1 min 30 s", "2 h 0 min", "3 d 4 h".
+// A length of time by its two greatest units, as the command line has it:
+// "45 s", "1 min 30 s", "2 h 0 min", "3 d 4 h". No line breaks within it.
 export function length(seconds) {
   const s = Math.floor(seconds);
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s / 60) % 60)} min`;
-  return `${count(Math.floor(s / 86400))} d ${Math.floor((s / 3600) % 24)} h`;
+  const parts = s < 60 ? `${s} s`
+    : s < 3600 ? `${Math.floor(s / 60)} min ${s % 60} s`
+    : s < 86400 ? `${Math.floor(s / 3600)} h ${Math.floor((s / 60) % 60)} min`
+    : `${count(Math.floor(s / 86400))} d ${Math.floor((s / 3600) % 24)} h`;
+  return parts.replaceAll(" ", "\u00a0");
 }
 
 export const ago = (seconds) => `${length(seconds)} ago`;

@@ -166,10 +166,32 @@ impl Slot {
     /// The later of two watermarks: that of readings stamped by devices, and that of
     /// readings stamped by this gateway in its present timebase.
     pub(super) fn watermark(&self) -> Option<EventTime> {
-        let told = self.clock.map(|clock| clock.told);
-        let lanes = [Some(TimebaseId(0)), told];
-        let marks = lanes.into_iter().flatten();
-        marks.filter_map(|lane| self.operator.watermark_of(lane)).max().map(Millis::event_time)
+        self.operator.watermark_of(self.foremost()).map(Millis::event_time)
+    }
+
+    /// The timebase whose watermark is told: that of the later one.
+    fn foremost(&self) -> TimebaseId {
+        let devices = TimebaseId(0);
+        let gateway = self.clock.map_or(devices, |clock| clock.told);
+        [devices, gateway]
+            .into_iter()
+            .max_by_key(|lane| self.operator.watermark_of(*lane))
+            .unwrap_or(devices)
+    }
+
+    /// Sources that hold the watermark where it is.
+    pub(super) fn held_by(&self) -> Vec<SourceId> {
+        self.operator.held_by(self.foremost())
+    }
+
+    /// How far the watermark may be behind the wall clock while all is well: a source may be
+    /// silent for `idle_after`, and readings come in disorder.
+    pub(super) fn patience(&self) -> Span {
+        match self.spec.late_policy {
+            LatePolicy::SideOutput => self.spec.bound + self.spec.idle_after,
+            LatePolicy::Grace => self.spec.idle_after,
+            LatePolicy::Adjust { out_of_order, .. } => out_of_order + self.spec.idle_after,
+        }
     }
 
     pub(super) fn next_deadline(&self) -> Option<MonoTime> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::id::SourceId;
 use crate::core::time::Span;
-use crate::core::window::watermark::{Bounded, InputId, Millis, Multiplexer};
+use crate::core::window::watermark::{Bounded, InputId, Millis, Multiplexer, Watermark};
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -99,6 +99,19 @@ impl Sources {
         self.by_name.keys().filter(|source| self.idle.binary_search(source).is_err())
     }
 
+    /// Those that hold the combined watermark: nothing came from them yet, or nothing
+    /// later than it. None where all are silent.
+    pub(super) fn holding(&self) -> impl Iterator<Item = &SourceId> {
+        let combined = self.mux.combined();
+        let waited_for = self.by_name.iter();
+        let holding = waited_for.filter(move |(_, index)| match self.mux.state(InputId(**index)) {
+            Watermark::NotYet => true,
+            Watermark::At(at) => Some(at) <= combined,
+            Watermark::Idle => false,
+        });
+        holding.map(|(source, _)| source)
+    }
+
     pub(super) fn idle(&self) -> &[SourceId] {
         &self.idle
     }
@@ -113,5 +126,36 @@ impl Sources {
         self.mux.add(InputId(index));
         self.by_name.insert(source.clone(), index);
         index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held_by(sources: &Sources) -> Vec<&str> {
+        sources.holding().map(SourceId::as_str).collect()
+    }
+
+    #[test]
+    fn who_is_slowest_or_was_not_heard_holds_the_watermark() {
+        let [a, b, c] = ["a", "b", "c"].map(SourceId::new);
+        let mut sources = Sources::new(Span::from_secs(1));
+        [&a, &b, &c].into_iter().for_each(|source| sources.expect(source));
+        assert_eq!(held_by(&sources), ["a", "b", "c"]);
+        sources.observe(&a, Millis(10_000));
+        sources.observe(&b, Millis(20_000));
+        assert_eq!(held_by(&sources), ["c"]);
+        assert_eq!(sources.mark_idle(std::slice::from_ref(&c)), Some(Millis(8_999)));
+        assert_eq!(held_by(&sources), ["a"]);
+        assert_eq!(sources.observe(&a, Millis(30_000)), Some(Millis(18_999)));
+        assert_eq!(held_by(&sources), ["b"]);
+        // Back from silence and behind: nothing moves until it has passed the watermark.
+        sources.observe(&c, Millis(5_000));
+        assert_eq!(held_by(&sources), ["b", "c"]);
+        sources.observe(&b, Millis(40_000));
+        assert_eq!(held_by(&sources), ["c"]);
+        sources.mark_idle(&[a, b, c]);
+        assert_eq!(held_by(&sources), [""; 0]);
     }
 }
