@@ -421,13 +421,17 @@ impl Windows {
     }
 
     /// What there is to report.
-    pub(super) fn status(&self) -> BTreeMap<String, crate::core::status::WindowStatus> {
+    pub(super) fn status(
+        &self,
+        now: MonoTime,
+    ) -> BTreeMap<String, crate::core::status::WindowStatus> {
         let one = |slot: &Slot| crate::core::status::WindowStatus {
             watermark: slot.watermark(),
             panes: slot.operator.pane_count(),
             series: slot.operator.series_count(),
             state_bytes: slot.operator.state_bytes(),
             idle: slot.idle_sources().cloned().collect(),
+            waits_for: slot.waits_for(now),
             counts: slot.counts,
         };
         self.slots.iter().map(|slot| (slot.spec.name.to_string(), one(slot))).collect()
