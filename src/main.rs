@@ -2,13 +2,12 @@
 
 use std::io::Write as _;
 
-use clap::Parser as _;
 use tidegate::cli::Cli;
 use tidegate::store;
 
 fn main() {
     abort_on_panic();
-    let exit = match Cli::parse().execute() {
+    let exit = match Cli::of_arguments().execute() {
         Ok(exit) => exit,
         Err(failure) => {
             say(&failure.message);

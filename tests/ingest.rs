@@ -13,6 +13,7 @@ use tidegate::core::limits::PUSH_REQUESTS_MAX;
 use tidegate::core::reading::Arrival;
 use tidegate::core::seam::Outcome;
 use tidegate::core::time::{IngestTime, Span, Uptime};
+use tidegate::http::metrics::Metrics;
 use tidegate::http::token::Token;
 use tidegate::shell::ingest::{self, Doors};
 use tidegate::source::{SourceHandle, SourceMessage, spawn};
@@ -243,7 +244,9 @@ async fn without_the_token_nothing_is_taken() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(&path, mode).unwrap();
     let token = Token::read(&path).unwrap();
-    let mut rig = Rig::guarded(&[source("push", "")], |router| token.guard(router));
+    let mut rig = Rig::guarded(&[source("push", "")], |router| {
+        token.guard(router, Arc::new(Metrics::new(Vec::new())))
+    });
     for headers in ["", "\r\nAuthorization: Bearer 0123456789abcdeX", "\r\nAuthorization: Basic x"]
     {
         let (status, _, head) = rig.post("", headers, GOOD).await;

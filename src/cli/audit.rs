@@ -44,9 +44,20 @@ pub(super) struct Args {
     /// Repeats are no fault: the consumer drops them by their name later.
     #[arg(long)]
     allow_repeats: bool,
+    /// What a source sent before the first message that the consumer has of it is no
+    /// hole: it subscribed later.
+    #[arg(long)]
+    from_first_received: bool,
     /// As JSON; the form is stable.
     #[arg(long)]
     json: bool,
+}
+
+/// What is no fault.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lenience {
+    repeats: bool,
+    before_first: bool,
 }
 
 /// What came out.
@@ -80,6 +91,11 @@ struct Line {
     waiting: u64,
     /// Numbers that should be there and are not.
     holes: u64,
+    /// Numbers that are not there because the consumer came later, if that is no fault; they
+    /// are not among the holes.
+    before_first: u64,
+    /// The least number that came.
+    first_received: Option<u64>,
     /// The first number that is not there, for whatever reason.
     first_missing: Option<u64>,
     /// Numbers that came with two contents, or with another than the journal's.
@@ -89,9 +105,16 @@ struct Line {
 }
 
 impl Line {
-    fn is_good(&self, allow_repeats: bool) -> bool {
+    fn is_good(&self, lenience: Lenience) -> bool {
         let faults = self.holes + self.differences + self.invented;
-        faults == 0 && (allow_repeats || self.repeats == 0)
+        faults == 0 && (lenience.repeats || self.repeats == 0)
+    }
+
+    /// Where all that came before: what is missing may have been sent before the consumer
+    /// subscribed.
+    fn later_from(&self) -> Option<u64> {
+        let is_later = self.first_missing == Some(1) && self.holes > 0;
+        self.first_received.filter(|_| is_later)
     }
 }
 
@@ -134,8 +157,9 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
         Ok(true)
     })?;
     progress.end();
-    let audit = judge(&stats.numbers, &received.messages, &books, args.allow_repeats);
-    print(&if args.json { to_json(&audit)? } else { text(&audit, args.allow_repeats) })?;
+    let lenience = Lenience { repeats: args.allow_repeats, before_first: args.from_first_received };
+    let audit = judge(&stats.numbers, &received.messages, &books, lenience);
+    print(&if args.json { to_json(&audit)? } else { text(&audit, lenience) })?;
     Ok(if audit.holds { Exit::Done } else { Exit::CheckFailed })
 }
 
@@ -249,7 +273,7 @@ impl Books {
     }
 }
 
-fn judge(numbers: &[Numbering], received: &Received, books: &Books, allow_repeats: bool) -> Audit {
+fn judge(numbers: &[Numbering], received: &Received, books: &Books, lenience: Lenience) -> Audit {
     let produced: Vec<Produced> = numbers
         .iter()
         // A window with nothing up there at all is computed for the site alone.
@@ -269,14 +293,25 @@ fn judge(numbers: &[Numbering], received: &Received, books: &Books, allow_repeat
         let through = numbering.map_or(0, |one| one.through);
         let stretch = received.stretch(&key).unwrap_or(&nothing);
         let waits = |name: &&(String, String, u64)| name.2 > through && !stretch.names(name.2);
-        let waiting = books.absent.iter().filter(is_of).filter(waits).count() as u64;
+        let waiting = || books.absent.iter().filter(is_of).filter(waits);
+        let first_received = stretch.copies.keys().next().copied();
+        let before_first = match first_received.filter(|_| lenience.before_first) {
+            Some(first) => {
+                let missing = (1..first).filter(|seq| !stretch.names(*seq)).count();
+                (missing - waiting().filter(|name| name.2 < first).count()) as u64
+            }
+            None => 0,
+        };
+        let waiting = waiting().count() as u64;
         Line {
             produced: tally.produced,
             received: tally.distinct,
             repeats: tally.repeats(),
             in_gap_records: tally.missing_named,
             waiting,
-            holes: tally.missing_unnamed.saturating_sub(waiting),
+            holes: tally.missing_unnamed.saturating_sub(waiting + before_first),
+            before_first,
+            first_received,
             first_missing: tally.first_missing,
             differences: tally.changed + books.different.iter().filter(is_of).count() as u64,
             invented: tally.invented,
@@ -285,7 +320,7 @@ fn judge(numbers: &[Numbering], received: &Received, books: &Books, allow_repeat
         }
     };
     let sources: Vec<Line> = proof::tallies(&produced, received).into_iter().map(of).collect();
-    let is_good = |line: &Line| line.is_good(allow_repeats);
+    let is_good = |line: &Line| line.is_good(lenience);
     Audit {
         v: 1,
         holds: sources.iter().all(is_good) && received.out_of_contract == 0,
@@ -296,10 +331,10 @@ fn judge(numbers: &[Numbering], received: &Received, books: &Books, allow_repeat
 }
 
 /// For people. Writing to a string does not fail.
-fn text(audit: &Audit, allow_repeats: bool) -> String {
+fn text(audit: &Audit, lenience: Lenience) -> String {
     let mut text = String::new();
     for line in &audit.sources {
-        let mark = if line.is_good(allow_repeats) { "ok  " } else { "BAD " };
+        let mark = if line.is_good(lenience) { "ok  " } else { "BAD " };
         let _ = writeln!(
             text,
             "{mark}{} {}: {} produced, {} received, {} repeats, {} in gap records, {} waiting, \
@@ -315,7 +350,18 @@ fn text(audit: &Audit, allow_repeats: bool) -> String {
             line.differences,
             line.invented
         );
-        if let Some(first) = line.first_missing.filter(|_| line.holes > 0) {
+        if line.before_first > 0 {
+            let before = line.before_first;
+            let _ =
+                writeln!(text, "    {before} from before the consumer's first message left out");
+        }
+        if let Some(first) = line.later_from() {
+            let _ = writeln!(
+                text,
+                "    the consumer's first message is {first}: subscribed later? \
+                 --from-first-received leaves out what was sent before"
+            );
+        } else if let Some(first) = line.first_missing.filter(|_| line.holes > 0) {
             let _ = writeln!(text, "    the first that is not there is {first}");
         }
     }

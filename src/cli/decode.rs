@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use self::broker::Broker;
+use super::terminal;
 use crate::exit::{Exit, Failure};
 use crate::wire::batch::{BATCH_BYTES_MAX, Batch};
 use crate::wire::json;
@@ -120,14 +121,18 @@ impl<W: Write> Decoder<W> {
     fn failed(&mut self, name: &str, why: &dyn std::fmt::Display) {
         self.has_failed = true;
         // When stderr is gone there is nobody to tell.
-        let _ = writeln!(io::stderr().lock(), "tidegate: {name}: {why}");
+        let _ = writeln!(
+            io::stderr().lock(),
+            "tidegate: {}",
+            terminal::harmless(&format!("{name}: {why}"), false)
+        );
     }
 
     fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
         if !self.is_open {
             return Ok(());
         }
-        match self.out.write_all(lines) {
+        match self.out.write_all(&terminal::harmless_bytes_here(lines)) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.is_open = false;

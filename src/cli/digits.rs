@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-use crate::http::words::length;
+use crate::http::words::whole;
 
 /// With a comma between thousands.
 pub(super) fn grouped(number: u64) -> String {
@@ -38,7 +38,7 @@ pub(super) fn bytes(number: u64) -> String {
 
 /// A length of time to the second, as people say it.
 pub(super) fn seconds(seconds: f64) -> String {
-    if seconds < 1.0 { "0s".to_owned() } else { length(seconds.floor()) }
+    whole(seconds)
 }
 
 /// How long ago something was.

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use clap::Subcommand;
 
 use super::digits::{bytes, counted, grouped};
+use super::terminal;
 use super::{print, to_json};
 use crate::exit::{Exit, Failure};
 use crate::store::inspect::SegmentReport;
@@ -90,7 +91,9 @@ fn stats(common: &Common) -> Result<Exit, Failure> {
 
 fn cat(which: &Which, from: u64) -> Result<Exit, Failure> {
     let gateway = which.gateway()?;
-    which.place()?.lines(&gateway, from, |line| print(&String::from_utf8_lossy(line)))?;
+    which.place()?.lines(&gateway, from, |line| {
+        print(&terminal::harmless_here(&String::from_utf8_lossy(line)))
+    })?;
     Ok(Exit::Done)
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Config, Credentials};
@@ -122,6 +123,20 @@ impl ConfigFile {
 }
 
 impl Cli {
+    /// From the arguments of this process. Where they are wrong, or ask for help, this says
+    /// so and ends the process.
+    pub fn of_arguments() -> Self {
+        Self::try_parse().unwrap_or_else(|error| {
+            let tip = misplaced(&error);
+            // When stderr is gone there is nobody to tell.
+            let _ = error.print();
+            if let Some(tip) = tip {
+                let _ = writeln!(io::stderr().lock(), "\n{tip}");
+            }
+            std::process::exit(error.exit_code());
+        })
+    }
+
     /// Carries the command out.
     ///
     /// # Errors
@@ -146,6 +161,18 @@ impl Cli {
             Command::Demo(args) => demo::execute(&args),
         }
     }
+}
+
+/// A tip where `-c` stands before the command.
+fn misplaced(error: &clap::Error) -> Option<&'static str> {
+    let argument = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) => argument.as_str(),
+        _ => return None,
+    };
+    let is_config = ["-c", "--config"].iter().any(|name| argument.starts_with(name));
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let tip = "the configuration is named after the command: tidegate status -c FILE";
+    (is_unknown && is_config).then_some(tip)
 }
 
 /// Writes to stdout; a reader that hung up (`| head`) is no failure but the end
@@ -174,6 +201,17 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+
+    #[test]
+    fn an_option_before_the_command_is_shown_its_place() {
+        let tip = |arguments: &[&str]| {
+            let all = ["tidegate"].iter().chain(arguments);
+            misplaced(&Cli::try_parse_from(all).unwrap_err())
+        };
+        assert!(tip(&["-c", "t.toml", "status"]).unwrap().ends_with("tidegate status -c FILE"));
+        assert!(tip(&["--config", "t.toml", "status"]).is_some());
+        assert_eq!(tip(&["--nonsense", "status"]), None);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

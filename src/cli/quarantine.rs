@@ -10,8 +10,10 @@ use std::path::Path;
 
 use clap::Subcommand;
 
-use super::digits::{bytes, counted};
+use super::digits::{bytes, counted, grouped};
 use super::journal::place::{Place, failure};
+use super::table::{Cell, table};
+use super::terminal::{Paint, harmless, harmless_here};
 use super::{ConfigFile, control, print, to_json};
 use crate::config::Config;
 use crate::core::limits::REFUSALS_KEPT_MAX;
@@ -48,11 +50,12 @@ enum Act {
         /// Its number.
         id: u64,
     },
-    /// Hand it in again: a line through its source's parser as it is now, a reading
+    /// Hand it in again (needs the running agent).
+    ///
+    /// A line goes through its source's parser as it is now, a reading
     /// under its source's next number with its first event time and the flag
-    /// `released`. The gap record of the number that it had stands. Needs the
-    /// running agent (74 without). Ends with 1 when one is refused again, with its
-    /// new reason.
+    /// `released`. The gap record of the number that it had stands. Ends with 74
+    /// without the agent, with 1 when one is refused again, with its new reason.
     /// A crash between the acceptance and its note leaves it here: look at the
     /// readings before you release it twice.
     #[command(
@@ -112,7 +115,11 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
         Act::List { common, filter, limit } => {
             let config = common.config.load()?;
             let listing = list(&config, filter, *limit)?;
-            print(&if common.json { to_json(&listing)? } else { text_of_list(&listing) })?;
+            print(&if common.json {
+                to_json(&listing)?
+            } else {
+                text_of_list(&listing, Paint::of(&io::stdout()))
+            })?;
             Ok(Exit::Done)
         }
         Act::Show { common, id } => show(common, *id),
@@ -240,22 +247,43 @@ fn tell(common: &Common, done: &[Done]) -> Result<Exit, Failure> {
 fn text_of_done(done: &Done) -> String {
     let Done { id, outcome, readings, detail } = done;
     match outcome.as_str() {
-        "accepted" => format!("{id}: accepted, {readings} readings\n"),
-        outcome => format!("{id}: {outcome}: {detail}\n"),
+        "accepted" => format!("{id}: accepted, {}\n", counted(*readings, "reading")),
+        outcome => format!("{id}: {outcome}: {}\n", harmless(detail, false)),
     }
 }
 
-fn text_of_list(listing: &Listing) -> String {
+/// An instant to the second.
+fn to_second(at: &str) -> String {
+    at.get(..19).unwrap_or(at).replace('T', " ")
+}
+
+fn text_of_list(listing: &Listing, paint: Paint) -> String {
     let mut text = String::new();
-    for one in &listing.items {
-        let _ = writeln!(
-            text,
-            "{}  {}  {}  {}  {} bytes  {}\n        {}",
-            one.id, one.at, one.source, one.kind, one.length, one.reason, one.head
-        );
-    }
-    for one in &listing.segments {
-        let _ = writeln!(text, "{}  {}  {} bytes  {}", one.id, one.at, one.bytes, one.reason);
+    let clean = |text: &str| harmless(text, false).into_owned();
+    let items = listing.items.iter().map(|one| {
+        let row = [one.id.to_string(), clean(&one.source), one.kind.clone(), to_second(&one.at)];
+        (row, one.length, format!("{}\n        {}", clean(&one.reason), clean(&one.head)))
+    });
+    let segments = listing.segments.iter().map(|one| {
+        let row = [clean(&one.id), String::new(), "segment".to_owned(), to_second(&one.at)];
+        (row, one.bytes, clean(&one.reason))
+    });
+    let all: Vec<_> = items.chain(segments).collect();
+    let rows: Vec<_> = all
+        .iter()
+        .map(|([id, source, kind, at], length, _)| {
+            let length = grouped(*length);
+            [id, source, kind, at, &length].map(Cell::plain)
+        })
+        .collect();
+    if !rows.is_empty() {
+        let mut lines =
+            table("", ["id", "source", "kind", "at", "bytes"], &rows, paint).into_iter();
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}  reason, and how it begins", lines.next().unwrap_or_default());
+        for (line, (_, _, reason)) in lines.zip(&all) {
+            let _ = writeln!(text, "{line}  {reason}");
+        }
     }
     let (items, segments) = (listing.items.len(), listing.segments.len());
     let _ = writeln!(
@@ -273,11 +301,17 @@ fn text_of_whole(whole: &Whole) -> String {
     let item = &whole.item;
     let mut text = format!(
         "id       {}\nsource   {}\nkind     {}\nat       {}\nreason   {}\nlength   {} bytes, {} kept\n\n",
-        item.id, item.source, item.kind, item.at, item.reason, item.length, item.kept_bytes
+        item.id,
+        item.source,
+        item.kind,
+        item.at,
+        harmless(&item.reason, false),
+        item.length,
+        item.kept_bytes
     );
     let reading = whole.reading.as_ref().map(ToString::to_string);
     let content = reading.as_ref().or(whole.text.as_ref()).or(whole.hex.as_ref());
-    text.extend(content.map(String::as_str));
+    text.extend(content.map(|content| harmless_here(content)));
     text.push('\n');
     text
 }

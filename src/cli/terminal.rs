@@ -1,8 +1,9 @@
 //! What a terminal takes that a file does not: colour, and a screen that is drawn
 //! anew.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
 use crate::host::terminal;
 
@@ -56,6 +57,37 @@ impl Paint {
     }
 }
 
+/// Text of others, with nothing in it that a terminal would obey: control characters stand
+/// as `\\x1b`. Ends of lines and tabs stay where `is_many_lines`.
+pub(super) fn harmless(text: &str, is_many_lines: bool) -> Cow<'_, str> {
+    let is_harmful = |one: char| one.is_control() && !(is_many_lines && matches!(one, '\n' | '\t'));
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for one in text.chars() {
+        match is_harmful(one) {
+            // Writing to a string does not fail.
+            true => drop(write!(out, "\\x{:02x}", u32::from(one))),
+            false => out.push(one),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The same where stdout is a terminal; a file or a pipe gets what there is.
+pub(super) fn harmless_here(text: &str) -> Cow<'_, str> {
+    if io::stdout().is_terminal() { harmless(text, true) } else { Cow::Borrowed(text) }
+}
+
+/// The same of bytes that are meant to be text.
+pub(super) fn harmless_bytes_here(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !io::stdout().is_terminal() {
+        return Cow::Borrowed(bytes);
+    }
+    Cow::Owned(harmless(&String::from_utf8_lossy(bytes), true).into_owned().into_bytes())
+}
+
 /// Empties the screen.
 pub(super) const CLEAR: &str = "\x1b[2J";
 
@@ -90,6 +122,15 @@ mod tests {
         assert_eq!(Paint::OFF.mark(Mark::Bad, "down"), "down");
         assert_eq!(Paint::ON.mark(Mark::Bad, "down"), "\x1b[31mdown\x1b[0m");
         assert_eq!(Paint::ON.mark(Mark::Bad, ""), "");
+    }
+
+    #[test]
+    fn a_terminal_obeys_no_text_of_others() {
+        let bad = "\x1b[31ma\x1b]0;b\x07\u{9b}1m\x7f\tc\n";
+        let expected = "\\x1b[31ma\\x1b]0;b\\x07\\x9b1m\\x7f";
+        assert_eq!(harmless(bad, false), format!("{expected}\\x09c\\x0a"));
+        assert_eq!(harmless(bad, true), format!("{expected}\tc\n"));
+        assert!(matches!(harmless("pump é 7", false), Cow::Borrowed("pump é 7")));
     }
 
     #[test]

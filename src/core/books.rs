@@ -376,6 +376,12 @@ impl Books {
         self.handed.get(&(source.clone(), epoch)).is_some_and(|set| set.contains(seq.0))
     }
 
+    /// Whether all numbers `first..=last` are done with.
+    pub fn are_done(&self, (source, epoch): (&SourceId, Epoch), (first, last): (Seq, Seq)) -> bool {
+        let set = self.handed.get(&(source.clone(), epoch));
+        set.is_some_and(|set| set.absent_in(first.0, last.0 + 1).is_empty())
+    }
+
     /// Notes a plausible event time of a source.
     pub fn saw_event(&mut self, source: &SourceId, at: EventTime) {
         let newest = &mut self.account(source).meta.newest_event;

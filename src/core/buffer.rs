@@ -43,6 +43,10 @@ pub struct Bounds {
 /// Bytes beyond the reserve that must be free before there is room again.
 const ROOM_BYTES: u64 = 4 * 1024 * 1024;
 
+/// From this size on a segment tells what an entry takes. An empty one takes some 12 KiB,
+/// which are then less than a twentieth.
+const TELLING_BYTES: u64 = 256 * 1024;
+
 /// The segments on disk and the space they take.
 #[derive(Clone, Debug)]
 pub struct Buffer {
@@ -53,12 +57,16 @@ pub struct Buffer {
     removing: Vec<SegmentId>,
     full: Option<FullCause>,
     is_filling: bool,
+    /// Bytes that an entry takes on average, by the segments that last told.
+    entry_bytes: Option<f64>,
 }
 
 impl Buffer {
     /// A buffer over what the store found.
     pub fn new(bounds: Bounds, segments: Vec<SegmentInfo>, disk: DiskFacts, start: Offset) -> Self {
-        Self { bounds, segments, disk, start, removing: Vec::new(), full: None, is_filling: false }
+        let entry_bytes = entry_bytes(&segments);
+        let (removing, full, is_filling) = (Vec::new(), None, false);
+        Self { bounds, segments, disk, start, removing, full, is_filling, entry_bytes }
     }
 
     /// The segments, oldest first.
@@ -83,6 +91,8 @@ impl Buffer {
 
     /// The store reported its segments.
     pub fn set_segments(&mut self, segments: Vec<SegmentInfo>) {
+        // Where a drained journal begins anew, what the segments before it told still holds.
+        self.entry_bytes = entry_bytes(&segments).or(self.entry_bytes);
         self.segments = segments;
     }
 
@@ -177,6 +187,12 @@ impl Buffer {
         self.bounds.quota_bytes.min(self.disk.used_bytes.saturating_add(free))
     }
 
+    /// Bytes that an entry takes on disk on average; `None` before a segment holds enough to
+    /// tell.
+    pub fn entry_bytes(&self) -> Option<f64> {
+        self.entry_bytes
+    }
+
     /// Whether the buffer was filling when last judged.
     pub fn is_filling(&self) -> bool {
         self.is_filling
@@ -215,6 +231,17 @@ impl Buffer {
     fn headroom(&self) -> u64 {
         (self.bounds.quota_bytes / 7).min(8 * 1024 * 1024)
     }
+}
+
+/// By the segments that hold enough: in one that has just begun, its own fixed size would
+/// be divided among a few entries.
+fn entry_bytes(segments: &[SegmentInfo]) -> Option<f64> {
+    let content = |segment: &SegmentInfo| segment.bytes.saturating_sub(segment.ahead_bytes);
+    let telling = segments.iter().filter(|segment| content(segment) >= TELLING_BYTES);
+    let (bytes, entries) = telling.fold((0, 0), |(bytes, entries), segment| {
+        (bytes + content(segment), entries + segment.next.0.saturating_sub(segment.first.0))
+    });
+    (entries > 0).then(|| bytes as f64 / entries as f64)
 }
 
 #[cfg(test)]

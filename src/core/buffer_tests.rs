@@ -58,3 +58,22 @@ fn what_has_expired_goes_whatever_the_space_and_the_active_segment_stays() {
         assert_eq!(buffer.to_evict(|_| true), None);
     }
 }
+
+#[test]
+fn what_an_entry_takes_is_known_once_a_segment_holds_enough() {
+    let segment = |entries: u64, bytes: u64, ahead_bytes: u64| SegmentInfo {
+        next: Offset(10 + entries),
+        bytes,
+        ahead_bytes,
+        ..segments().remove(1)
+    };
+    let mut buffer = buffer(1 << 30, 0, WhenFull::DropOldest);
+    // 60 entries, 12 KiB of which are the segment's own, 4 MiB ahead.
+    buffer.set_segments(vec![segment(60, 18_000 + (4 << 20), 4 << 20)]);
+    assert_eq!(buffer.entry_bytes(), None);
+    buffer.set_segments(vec![segment(3_000, 300_000 + (4 << 20), 4 << 20), segment(1, 12_000, 0)]);
+    assert_eq!(buffer.entry_bytes(), Some(100.0));
+    // Drained, and begun anew: what was measured still holds.
+    buffer.set_segments(vec![segment(1, 12_000, 0)]);
+    assert_eq!(buffer.entry_bytes(), Some(100.0));
+}

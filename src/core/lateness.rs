@@ -24,6 +24,8 @@ use super::stamp::is_plausible;
 use super::time::Span;
 use super::window::sketch::{RELATIVE_ERROR, Sketch};
 
+/// Below so many readings no bound is said.
+const ENOUGH_TO_SAY: u64 = 300;
 /// Below so many readings a quantile of one in a hundred is a guess.
 const ENOUGH_FOR_FAST: u64 = 1_000;
 /// Below so many readings one in 10,000 has hardly been seen.
@@ -105,6 +107,13 @@ impl Quantiles {
     pub fn advice(&self) -> Advice {
         let fast = round_up(self.p99);
         let correction = round_up(self.p9999.max(self.p99)).max(fast);
+        if self.count < ENOUGH_TO_SAY {
+            let (has, missing) = (self.count, ENOUGH_TO_SAY - self.count);
+            let words = format!(
+                "no bound yet: {has} readings are too few to go by, {missing} more are needed"
+            );
+            return Advice { fast, correction, words };
+        }
         let share = if self.count < 10_000 { "all" } else { "9,999 of 10,000" };
         let mut words = format!(
             "bound = {:?} for fast answers (99 of 100 readings came within {}); \

@@ -52,12 +52,14 @@ fn bounds_are_rounded_up_to_what_people_write() {
 
 #[test]
 fn advice_says_both_bounds_and_how_sure_they_are() {
-    let few = advice([300; 200]);
+    let few = advice([300; 400]);
     assert_eq!((few.fast, few.correction), (Span::from_millis(500), Span::from_millis(500)));
     let expected = "bound = \"500ms\" for fast answers (99 of 100 readings came within 300ms); \
                     bound = \"500ms\" for corrections (all came within 300ms); \
-                    both are guesses, measured on 200 readings only";
+                    both are guesses, measured on 400 readings only";
     assert_eq!(few.words, expected);
+    let nearly = advice([300; 289]).words;
+    assert_eq!(nearly, "no bound yet: 289 readings are too few to go by, 11 more are needed");
     let many = advice((0..200_000).map(|i| if i % 1_000 == 0 { 250_000 } else { 300 }));
     assert_eq!((many.fast, many.correction), (Span::from_millis(500), Span::from_secs(300)));
     assert!(many.words.contains("corrections (9,999 of 10,000 came within 4m "), "{}", many.words);

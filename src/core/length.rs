@@ -48,7 +48,8 @@ fn below_a_minute(ms: u64) -> String {
 }
 
 fn signed(span: Span, length: String) -> String {
-    if span < Span::ZERO { format!("-{length}") } else { length }
+    // Too short to be seen has no sign either.
+    if span < Span::ZERO && length != "0ms" { format!("-{length}") } else { length }
 }
 
 #[cfg(test)]
@@ -60,6 +61,7 @@ mod tests {
         for (span, as_bound, as_length) in [
             (Span::ZERO, "0ms", "0ms"),
             (Span::from_ns(1), "1ms", "0ms"),
+            (Span::from_ns(-1), "-1ms", "0ms"),
             (Span::from_millis(250), "250ms", "250ms"),
             (Span::from_secs(45), "45s", "45s"),
             (Span::from_millis(17_240), "17.2s", "17.2s"),

@@ -34,5 +34,6 @@ pub mod stamp;
 pub mod status;
 pub mod time;
 pub mod values;
+pub mod wear;
 pub mod window;
 pub mod zone;

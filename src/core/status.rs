@@ -31,15 +31,15 @@ pub struct Status {
     pub unsent: u64,
     /// Entries accepted and not yet durable.
     pub uncommitted: u64,
-    /// Event time span of what is stored: least event time not acknowledged.
+    /// Least event time not acknowledged; `None` where nothing waits, and where no plausible
+    /// one is known.
     pub oldest_event: Option<EventTime>,
     /// Segments on disk.
     pub segments: usize,
-    /// Entries in them, those that are done with included.
-    pub segment_entries: u64,
-    /// What they take on disk, in bytes.
-    pub segment_bytes: u64,
-    /// Of these, what is allocated ahead for entries to come.
+    /// Bytes that an entry takes on disk on average; `None` before a segment holds enough
+    /// to tell.
+    pub entry_bytes: Option<f64>,
+    /// Of what the segments take on disk, bytes that are allocated ahead for entries to come.
     pub ahead_bytes: u64,
     /// The disk.
     pub disk: DiskFacts,
@@ -106,6 +106,8 @@ pub struct WindowStatus {
     pub state_bytes: u64,
     /// Sources that are silent and not waited for.
     pub idle: Vec<SourceId>,
+    /// The source that is silent and still waited for, and for how long it will be.
+    pub waits_for: Option<(SourceId, Span)>,
     /// What it has done since this process started.
     pub counts: Counts,
 }

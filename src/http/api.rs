@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
@@ -128,6 +128,17 @@ const DESCRIPTION: &str = include_str!("../../docs/openapi.json");
 
 async fn description() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION).into_response()
+}
+
+/// The answer where no route is: below `/api/` for programs.
+pub async fn nothing_here(uri: Uri) -> Response {
+    let path = uri.path();
+    if !path.starts_with("/api/") {
+        return (StatusCode::NOT_FOUND, "nothing is here; the page is at /\n").into_response();
+    }
+    let detail = format!("there is no {path} here; /api/v1/openapi.json has all that there is");
+    let said = serde_json::json!({ "error": "not_found", "detail": detail });
+    (StatusCode::NOT_FOUND, axum::Json(said)).into_response()
 }
 
 async fn status(State(api): State<Api>) -> Result<Response, Response> {

@@ -34,10 +34,11 @@ pub struct Journal {
     /// kernel does not tell.
     #[serde(default)]
     pub disk_written_bytes: Option<u64>,
-    /// The same a day, at the mean rate since the start; `null` in the first minute.
+    /// The same a day, at the mean rate of the last hour; `null` in the first ten minutes.
+    /// What a start itself writes does not count.
     #[serde(default)]
     pub disk_bytes_per_day: Option<u64>,
-    /// The same a reading, of those accepted since the start; `null` before the first.
+    /// The same a reading, over the same stretch; `null` where none was accepted in it.
     #[serde(default)]
     pub disk_bytes_per_reading: Option<f64>,
     /// Segments on disk.
@@ -54,10 +55,11 @@ pub struct Journal {
     #[serde(default)]
     pub depth_s: Option<f64>,
     /// How long the room that is left lasts at the present rate, if nothing goes
-    /// out. `null` while nothing comes in, or before there is a measure of it.
+    /// out. `null` while nothing comes in, and until a segment holds enough (256 KiB) to tell
+    /// what a reading takes.
     #[serde(default)]
     pub room_s: Option<f64>,
-    /// Least event time that is not acknowledged.
+    /// Least plausible event time that is not acknowledged; `null` where nothing waits.
     pub oldest_event_time: Option<String>,
     /// Its age.
     pub oldest_age_s: Option<f64>,
@@ -121,8 +123,5 @@ fn at_rate(readings: f64, rate: f64) -> Option<f64> {
 fn room(status: &Status) -> Option<f64> {
     let (ahead, used) = (status.ahead_bytes, status.disk.used_bytes);
     let left = status.capacity_bytes.saturating_sub(used.saturating_sub(ahead));
-    let entries_bytes = status.segment_bytes.saturating_sub(ahead);
-    let entry_bytes = entries_bytes as f64 / status.segment_entries as f64;
-    let entries = (entry_bytes.is_finite() && entry_bytes > 0.0).then(|| left as f64 / entry_bytes);
-    entries.and_then(|entries| at_rate(entries, status.accept_rate))
+    at_rate(left as f64 / status.entry_bytes?, status.accept_rate)
 }

@@ -65,6 +65,7 @@ pub struct Metrics {
     commit_seconds: Histogram,
     puback_seconds: Family<Labels, Histogram, fn() -> Histogram>,
     event_lag: LagHistograms,
+    wrong_tokens: Counter<u64, AtomicU64>,
 }
 
 impl Metrics {
@@ -97,6 +98,12 @@ impl Metrics {
                 "Ingest minus event time: the least and the greatest of each batch",
                 Family::new_with_constructor(|| Histogram::new(LAG_SECONDS)),
             ),
+            wrong_tokens: register(
+                r,
+                "http_wrong_tokens",
+                "Requests that bore another token than that of http.token_file",
+                Counter::default(),
+            ),
             registry,
             names: uplinks,
         };
@@ -115,6 +122,11 @@ impl Metrics {
     /// A PUBACK came on an uplink.
     pub fn acknowledged(&self, uplink: UplinkId, took: Span) {
         self.puback_seconds.get_or_create(&self.label_of(uplink)).observe(took.as_secs_f64());
+    }
+
+    /// A request bore a wrong token.
+    pub fn wrong_token(&self) {
+        self.wrong_tokens.inc();
     }
 
     /// An uplink came up again after an outage.

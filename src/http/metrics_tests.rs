@@ -126,6 +126,8 @@ pub(in crate::http) fn report() -> Report {
             panes: 12,
             series: 4,
             state_bytes: 3_210,
+            waits_for: None,
+            waits_until: None,
             idle_sources: vec!["press".to_owned()],
             fired: 9,
             revised: 3,

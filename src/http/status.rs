@@ -18,11 +18,13 @@ use super::lateness::SourceLateness;
 use super::notices::Notice;
 pub use super::orders::Ordered;
 pub use super::windows::Window;
+use super::words;
 use crate::core::agent::{LinkState, SourceStatus, Status};
 use crate::core::id::{SourceId, is_window};
 use crate::core::seam::{FullCause, Now, puback_meaning};
 use crate::core::status::UplinkStatus;
 use crate::core::time::{IngestTime, MonoTime, Span};
+use crate::core::wear::Wear;
 
 /// An uplink with something in flight and no PUBACK for longer than this is called
 /// degraded although the connection stands.
@@ -39,12 +41,7 @@ pub struct About {
     pub quota_bytes: u64,
     /// `journal.reserve_free`.
     pub reserve_bytes: u64,
-    /// Readings accepted before the agent started.
-    pub accepted_before: u64,
 }
-
-/// From then on a day's writing is worth an estimate.
-const DAY_KNOWN_AFTER_S: f64 = 60.0;
 
 /// Everything the agent says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,7 +100,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// For scripts: `uplink_down`, `puback_overdue`, `store_failing`, `full`,
-    /// `filling`, `source_held`, `source_down`, `source_degraded`, `reload_refused`.
+    /// `filling`, `clock_untrusted`, `source_held`, `source_down`, `source_degraded`, `reload_refused`.
     pub code: String,
     /// For people.
     pub detail: String,
@@ -204,17 +201,14 @@ impl Report {
         accepted(&self.sources)
     }
 
-    /// Adds what the kernel says the process has written, in bytes.
-    pub fn with_disk_written(mut self, about: &About, written: Option<u64>) -> Self {
-        let Some(written) = written else { return self };
+    /// Adds what the kernel says the process has written, in bytes, and at what rate by the
+    /// `wear` so far.
+    #[must_use]
+    pub fn with_disk_written(mut self, written: Option<u64>, wear: &Wear) -> Self {
         let journal = &mut self.journal;
-        journal.disk_written_bytes = Some(written);
-        let per_day = (self.uptime_s >= DAY_KNOWN_AFTER_S)
-            .then(|| (written as f64 / self.uptime_s * 86_400.0) as u64);
-        journal.disk_bytes_per_day = per_day;
-        let readings = accepted(&self.sources).saturating_sub(about.accepted_before);
-        journal.disk_bytes_per_reading =
-            (readings > 0).then(|| rounded(written as f64 / readings as f64));
+        journal.disk_written_bytes = written;
+        journal.disk_bytes_per_day = wear.bytes_per_day().map(|bytes| bytes as u64);
+        journal.disk_bytes_per_reading = wear.bytes_per_reading().map(rounded);
         self
     }
 
@@ -349,12 +343,12 @@ fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
     for one in &status.uplinks {
         let name = &one.name;
         if let LinkState::Down { since, reason, .. } = &one.state {
-            let down_s = now.mono.since(*since).as_secs_f64();
-            say("uplink_down", format!("uplink {name} is down for {down_s:.0} s: {reason}"));
+            let down = words::whole(now.mono.since(*since).as_secs_f64());
+            say("uplink_down", format!("uplink {name} is down for {down}: {reason}"));
         }
         if let Some(oldest) = one.oldest_inflight.filter(|age| *age > PUBACK_OVERDUE) {
-            let age_s = oldest.as_secs_f64();
-            let what = format!("the broker of uplink {name} acknowledges nothing for {age_s:.0} s");
+            let age = words::whole(oldest.as_secs_f64());
+            let what = format!("the broker of uplink {name} acknowledges nothing for {age}");
             say("puback_overdue", what);
         }
     }
@@ -367,6 +361,11 @@ fn degraded(status: &Status, now: &Now) -> Vec<Degraded> {
     if status.is_filling && status.full.is_none() {
         let percent = (fill(status) * 100.0).floor();
         say("filling", format!("the buffer runs full: {percent:.0} % are taken"));
+    }
+    let reading = &status.clock.reading;
+    if !reading.state.is_trusted() && status.clock.held_for.is_none() {
+        let words = words::state(&Clock::new(&status.clock));
+        say("clock_untrusted", format!("the clock is {words}"));
     }
     for (name, id, code) in status
         .uplinks

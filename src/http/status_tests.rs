@@ -49,7 +49,6 @@ fn about() -> About {
         started: (at(400), IngestTime::from_unix_ns(1_795_999_923_000_000_000)),
         quota_bytes: 1 << 30,
         reserve_bytes: 128 << 20,
-        accepted_before: 0,
     }
 }
 
@@ -76,6 +75,7 @@ fn windows() -> BTreeMap<String, WindowStatus> {
         series: 4,
         state_bytes: 3_210,
         idle: vec![SourceId::new("pump-b")],
+        waits_for: Some((SourceId::new("press"), Span::from_secs(90))),
         counts: Counts {
             fired: 9,
             revised: 3,
@@ -94,6 +94,7 @@ fn windows() -> BTreeMap<String, WindowStatus> {
         series: 0,
         state_bytes: 0,
         idle: Vec::new(),
+        waits_for: None,
         counts: Counts::default(),
     };
     BTreeMap::from([("runs".to_owned(), runs), ("pressure-10s".to_owned(), pressure)])
@@ -147,8 +148,7 @@ fn status() -> Status {
         uncommitted: 4,
         oldest_event: Some(EventTime::from_unix_ns(1_796_000_423_000_000_000)),
         segments: 2,
-        segment_entries: 400,
-        segment_bytes: 4_000,
+        entry_bytes: Some(10.0),
         ahead_bytes: 0,
         capacity_bytes: 9_096,
         is_filling: false,
@@ -229,6 +229,8 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "series": 4,
             "state_bytes": 3_210,
             "idle_sources": ["pump-b"],
+            "waits_for": "press",
+            "waits_until": "2026-11-30T01:03:33.000000000Z",
             "fired": 9,
             "revised": 3,
             "finals": 5,
@@ -247,6 +249,8 @@ fn windows_are_told_by_name_with_their_lag_and_counts() {
             "series": 0,
             "state_bytes": 0,
             "idle_sources": [],
+            "waits_for": null,
+            "waits_until": null,
             "fired": 0,
             "revised": 0,
             "finals": 0,
@@ -303,7 +307,7 @@ fn each_trouble_is_named_once() {
     troubled.uplinks[0].held.insert(SourceId::new("press"), 0x87);
     assert_eq!(codes(&troubled), ["uplink_down", "store_failing", "full", "source_held"]);
     let report = Report::new(&about(), &troubled, &now());
-    assert_eq!(report.degraded[0].detail, "uplink main is down for 60 s: refused");
+    assert_eq!(report.degraded[0].detail, "uplink main is down for 1m 0s: refused");
     assert_eq!(
         report.degraded[3].detail,
         "the broker of uplink main refuses press: not authorized (0x87)"
@@ -331,16 +335,15 @@ fn without_a_rate_nobody_knows_how_long() {
     let journal = Report::new(&about(), &silent, &now()).journal;
     assert_eq!((journal.depth_s, journal.room_s), (None, None));
     let mut fresh = status();
-    (fresh.segment_entries, fresh.segment_bytes) = (0, 0);
+    fresh.entry_bytes = None;
     assert_eq!(Report::new(&about(), &fresh, &now()).journal.room_s, None);
 }
 
 #[test]
 fn room_that_is_allocated_ahead_is_room() {
-    // 400 entries took 4,000 bytes; 4 MiB more lie ready for others.
+    // 4 MiB lie ready for entries to come.
     let mut ahead = status();
     ahead.ahead_bytes = 4 << 20;
-    ahead.segment_bytes += ahead.ahead_bytes;
     ahead.disk.used_bytes += ahead.ahead_bytes;
     ahead.capacity_bytes += ahead.ahead_bytes;
     let said = |status: &Status| Report::new(&about(), status, &now()).journal.room_s.unwrap();
@@ -369,14 +372,27 @@ fn a_backlog_that_grows_has_no_end() {
 #[test]
 fn what_the_disk_got_is_told_a_day_and_a_reading() {
     let report = Report::new(&about(), &status(), &now());
-    let (accepted, uptime_s) = (report.accepted(), report.uptime_s);
     assert_eq!(report.journal.disk_written_bytes, None);
-    let before = About { accepted_before: accepted - 100, ..about() };
-    let journal = report.clone().with_disk_written(&before, Some(4_096_000)).journal;
-    assert_eq!(journal.disk_written_bytes, Some(4_096_000));
-    assert_eq!(journal.disk_bytes_per_reading, Some(40_960.0));
-    let per_day = (uptime_s >= 60.0).then(|| (4_096_000.0 / uptime_s * 86_400.0) as u64);
-    assert_eq!(journal.disk_bytes_per_day, per_day);
-    let idle = About { accepted_before: accepted, ..about() };
-    assert_eq!(report.with_disk_written(&idle, Some(1)).journal.disk_bytes_per_reading, None);
+    let mut wear = Wear::default();
+    wear.saw(at(0), 30_000_000, 0);
+    wear.saw(at(300), 38_000_000, 100);
+    let journal = report.clone().with_disk_written(Some(38_000_000), &wear).journal;
+    assert_eq!(journal.disk_written_bytes, Some(38_000_000));
+    assert_eq!((journal.disk_bytes_per_day, journal.disk_bytes_per_reading), (None, None));
+    wear.saw(at(700), 38_400_000, 300);
+    let journal = report.with_disk_written(Some(38_400_000), &wear).journal;
+    assert_eq!(journal.disk_bytes_per_day, Some(86_400_000));
+    assert_eq!(journal.disk_bytes_per_reading, Some(2_000.0));
+}
+
+#[test]
+fn a_clock_that_nobody_vouches_for_is_trouble_once_nothing_waits_for_it() {
+    let mut lost = status();
+    lost.clock.reading.state = ClockState::Unsynchronized;
+    lost.clock.held_for = Some(Span::from_secs(20));
+    assert_eq!(codes(&lost), Vec::<String>::new());
+    lost.clock.held_for = None;
+    assert_eq!(codes(&lost), ["clock_untrusted"]);
+    let detail = &Report::new(&about(), &lost, &now()).degraded[0].detail;
+    assert!(detail.ends_with("run chronyd, or `tidegate clock set now --error 2s`"), "{detail}");
 }

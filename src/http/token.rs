@@ -5,18 +5,28 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use tokio::time::Instant;
 
+use super::metrics::Metrics;
 use super::page;
 use crate::core::secret_mode::{SYSTEMD_CREDENTIALS, is_private};
 
 /// Shorter ones can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
+
+/// Wrong tokens within [`PACE_WITHIN`] that are answered at once.
+const WRONG_MAX: u64 = 10;
+const PACE_WITHIN: Duration = Duration::from_secs(60);
+/// Beyond them the file is looked into no more often than this for a token that is not known:
+/// a new one that is right waits so long at most.
+const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// A secret; it shows itself to nobody. It is what its file says: that may change while
 /// the agent runs.
@@ -29,6 +39,55 @@ struct Secret {
     bytes: RwLock<Arc<[u8]>>,
     /// What has been wrong with the file since then, said once.
     wrong: Mutex<Option<String>>,
+    pace: Mutex<Pace>,
+}
+
+/// How many wrong tokens came lately. Whoever tries many finds out slowly, and costs neither a
+/// look into a file nor a line of the log each; who bears the right one is never kept waiting.
+#[derive(Debug, Default)]
+struct Pace {
+    began: Option<Instant>,
+    /// Since then.
+    count: u64,
+    /// Of them, those that no line of the log has told.
+    untold: u64,
+    read: Option<Instant>,
+}
+
+/// What is done about a token that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unknown {
+    /// The file is looked into: it may be a new one.
+    Look,
+    /// Too many were wrong.
+    Wait,
+}
+
+impl Pace {
+    fn unknown(&mut self, now: Instant) -> Unknown {
+        if self.began.is_none_or(|began| now - began >= PACE_WITHIN) {
+            (self.began, self.count) = (Some(now), 0);
+        }
+        let is_due = self.read.is_none_or(|read| now - read >= READ_EVERY);
+        if self.count >= WRONG_MAX && !is_due {
+            self.count += 1;
+            self.untold += 1;
+            return Unknown::Wait;
+        }
+        self.read = Some(now);
+        Unknown::Look
+    }
+
+    /// It was wrong. The number to be told now, at most once in [`PACE_WITHIN`].
+    fn was_wrong(&mut self) -> Option<u64> {
+        self.count += 1;
+        self.untold += 1;
+        (self.count == 1).then(|| std::mem::take(&mut self.untold))
+    }
+
+    fn is_over(&self) -> bool {
+        self.count > WRONG_MAX
+    }
 }
 
 impl std::fmt::Debug for Token {
@@ -45,8 +104,8 @@ impl Token {
     /// What is wrong with the file, for people, with its path.
     pub fn read(path: &Path) -> Result<Self, String> {
         let bytes = RwLock::new(read_bytes(path)?);
-        let (file, wrong) = (path.to_owned(), Mutex::default());
-        Ok(Self(Arc::new(Secret { file, bytes, wrong })))
+        let (file, wrong, pace) = (path.to_owned(), Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Secret { file, bytes, wrong, pace })))
     }
 
     /// Looks into the file again. While something is wrong with it the token stays what
@@ -81,9 +140,36 @@ impl Token {
     /// The same routes, for requests that bear the token. Whether the agent is
     /// alive and ready, everybody may know; the page holds no data and asks for the
     /// token itself.
-    pub fn guard(self, router: Router) -> Router {
-        router.layer(middleware::from_fn_with_state(self, ask))
+    pub fn guard(self, router: Router, metrics: Arc<Metrics>) -> Router {
+        router.layer(middleware::from_fn_with_state((self, metrics), ask))
     }
+
+    /// Whether this is the token, by the file as it is now; and if it is not, whether too
+    /// many were wrong lately.
+    async fn judge(&self, given: &[u8]) -> Verdict {
+        let pace = || self.0.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is known may be the old one.
+        if !self.is(given) && pace().unknown(Instant::now()) == Unknown::Wait {
+            return Verdict::Wait;
+        }
+        self.read_again().await;
+        if self.is(given) {
+            return Verdict::Right;
+        }
+        let mut pace = pace();
+        if let Some(count) = pace.was_wrong() {
+            tracing::warn!(count, "requests bear a wrong token");
+        }
+        if pace.is_over() { Verdict::Wait } else { Verdict::Wrong }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Right,
+    Wrong,
+    /// Wrong, as too many before it.
+    Wait,
 }
 
 fn read_bytes(path: &Path) -> Result<Arc<[u8]>, String> {
@@ -109,19 +195,30 @@ fn read_bytes(path: &Path) -> Result<Arc<[u8]>, String> {
     Ok(token.as_bytes().into())
 }
 
-async fn ask(State(token): State<Token>, request: Request, next: Next) -> Response {
+async fn ask(
+    State((token, metrics)): State<(Token, Arc<Metrics>)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let path = request.uri().path();
-    let is_open = matches!(path, "/healthz" | "/readyz") || page::is_asset(path);
-    if !is_open {
-        token.read_again().await;
+    if matches!(path, "/healthz" | "/readyz") || page::is_asset(path) {
+        return next.run(request).await;
     }
     let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
-    let is_known = given.is_some_and(|(scheme, given)| {
-        scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(given.trim_ascii())
-    });
-    if is_open || is_known {
-        return next.run(request).await;
+    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "));
+    let verdict = match given {
+        Some((_, given)) => Some(token.judge(given.trim_ascii()).await),
+        None => None,
+    };
+    match verdict {
+        Some(Verdict::Right) => return next.run(request).await,
+        Some(Verdict::Wrong | Verdict::Wait) => metrics.wrong_token(),
+        None => {}
+    }
+    if verdict == Some(Verdict::Wait) {
+        let said = "too many wrong tokens in the last minute\n";
+        return (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], said).into_response();
     }
     let said =
         "this needs the header \"Authorization: Bearer TOKEN\" with the token of http.token_file\n";
@@ -166,6 +263,37 @@ mod tests {
         write("0123456789abcdef", 0o644);
         token.read_again().await;
         assert!(token.is(b"fedcba9876543210"));
+    }
+
+    #[tokio::test]
+    async fn many_wrong_tokens_are_slowed_down_and_the_right_one_never_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "0123456789abcdef").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let token = Token::read(&path).unwrap();
+        for _ in 0..WRONG_MAX {
+            assert_eq!(token.judge(b"guess").await, Verdict::Wrong);
+        }
+        for _ in 0..3 {
+            assert_eq!(token.judge(b"guess").await, Verdict::Wait);
+            assert_eq!(token.judge(b"0123456789abcdef").await, Verdict::Right);
+        }
+    }
+
+    #[test]
+    fn wrong_tokens_are_told_once_a_minute_and_the_file_is_left_in_peace() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let told: Vec<_> =
+            (0..WRONG_MAX).map(|i| (pace.unknown(at(i)), pace.was_wrong())).collect();
+        assert_eq!(told[0], (Unknown::Look, Some(1)));
+        assert!(told[1..].iter().all(|one| *one == (Unknown::Look, None)));
+        assert_eq!(pace.unknown(at(500)), Unknown::Wait);
+        assert_eq!(pace.unknown(at(1_100)), Unknown::Look, "a new token may be there");
+        assert_eq!(pace.was_wrong(), None);
+        assert_eq!(pace.unknown(at(60_000)), Unknown::Look);
+        assert_eq!(pace.was_wrong(), Some(WRONG_MAX + 2), "with those of the minute before");
     }
 
     #[test]

@@ -34,6 +34,13 @@ pub struct Window {
     pub state_bytes: u64,
     /// Sources that are silent and not waited for, by name.
     pub idle_sources: Vec<String>,
+    /// The source that has been silent longest, for longer than the bound, and still holds the
+    /// watermark back; `null` where all are heard.
+    #[serde(default)]
+    pub waits_for: Option<String>,
+    /// When it will not be waited for any more, by the gateway's clock, if it stays silent.
+    #[serde(default)]
+    pub waits_until: Option<String>,
     /// First firings.
     pub fired: u64,
     /// Later revisions.
@@ -65,6 +72,11 @@ impl Window {
             series: status.series,
             state_bytes: status.state_bytes,
             idle_sources: status.idle.iter().map(ToString::to_string).collect(),
+            waits_for: status.waits_for.as_ref().map(|(source, _)| source.to_string()),
+            waits_until: status.waits_for.as_ref().map(|(_, left)| {
+                let until = wall.unix_ns().saturating_add(left.ns());
+                IngestTime::from_unix_ns(until).to_string()
+            }),
             fired: counts.fired,
             revised: counts.revised,
             finals: counts.finals,

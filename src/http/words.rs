@@ -4,6 +4,9 @@ use super::clock::{Clock, Event};
 use crate::core::length::length_text;
 use crate::core::time::Span;
 
+/// What to do about a clock that nobody vouches for.
+const REMEDY: &str = "run chronyd, or `tidegate clock set now --error 2s`";
+
 /// The state and its bound: "synchronized by NTP, within 12 ms".
 pub(crate) fn state(clock: &Clock) -> String {
     let source = setter(&clock.source);
@@ -12,8 +15,13 @@ pub(crate) fn state(clock: &Clock) -> String {
     match clock.state.as_str() {
         "synchronized" => format!("synchronized by {source}{within}"),
         "holdover" => format!("holdover, last set by {source}{within}"),
-        "stepped" => "stepped: it was set, and nobody has vouched for it since".to_owned(),
-        _ => format!("unsynchronized: nobody vouches for it{}", origin(&clock.source)),
+        "stepped" => {
+            format!("stepped: it was set, and nobody has vouched for it since; {REMEDY}")
+        }
+        _ => {
+            let origin = origin(&clock.source);
+            format!("unsynchronized: nobody vouches for it{origin}; {REMEDY}")
+        }
     }
 }
 
@@ -79,6 +87,11 @@ fn tenths(tenths: u64, unit: &str) -> String {
         0 => format!("{} {unit}", tenths / 10),
         rest => format!("{}.{rest} {unit}", tenths / 10),
     }
+}
+
+/// A length of time to the second: of what has not lasted one yet, "0s".
+pub(crate) fn whole(seconds: f64) -> String {
+    if seconds < 1.0 { "0s".to_owned() } else { length(seconds.floor()) }
 }
 
 /// A length of time as the status has it, in seconds: "2h 0m".

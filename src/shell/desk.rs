@@ -152,7 +152,8 @@ impl Desk {
         let released = match self.read(&refused, content) {
             Ok(released) => released,
             Err(fault) => {
-                let (kind, reason) = (fault.kind, fault.what.clone());
+                let (kind, place) = (fault.kind, quarantine::place(&refused.reason));
+                let reason = format!("{place}{}", fault.what);
                 self.ask(move |store| store.refusals().restate(number, kind, &reason)).await??;
                 return Ok(HandedIn::Done(Done::new(id, "refused", 0, fault.what)));
             }

@@ -25,6 +25,7 @@ use crate::core::id::{ReceiptId, UplinkId};
 use crate::core::limits::{TURN_BATCHES_MAX, TURN_INPUTS_MAX};
 use crate::core::seam::{Effect, Input, LinkCommand, LinkEvent, Now, Outcome, StoreEvent};
 use crate::core::time::{MonoTime, Span};
+use crate::core::wear::Wear;
 use crate::host::{HostClock, disk, memory};
 use crate::http::api::{Answer, Request};
 use crate::http::config::ConfigBoard;
@@ -108,6 +109,7 @@ pub struct Driver {
     changed: Option<oneshot::Sender<Positions>>,
     inputs: Vec<Input>,
     effects: Vec<Effect>,
+    wear: Wear,
     reported: MonoTime,
     pinged: MonoTime,
     is_stopping: bool,
@@ -157,6 +159,7 @@ impl Driver {
             changed: None,
             inputs: Vec::with_capacity(TURN_INPUTS_MAX),
             effects,
+            wear: Wear::default(),
             reported: MonoTime::default(),
             pinged: MonoTime::default(),
             is_stopping: false,
@@ -393,8 +396,12 @@ impl Driver {
             .with_health(health)
             .with_notices(self.outbox.notices.newest())
             .with_config(self.outbox.config.view())
-            .with_memory(memory::resident_bytes())
-            .with_disk_written(&self.about, disk::written_bytes());
+            .with_memory(memory::resident_bytes());
+        let written = disk::written_bytes();
+        if let Some(bytes) = written {
+            self.wear.saw(now.mono, bytes, report.accepted());
+        }
+        let report = report.with_disk_written(written, &self.wear);
         self.outbox.reports.send_replace(Arc::new(report));
         self.reported = now.mono;
     }

@@ -85,7 +85,6 @@ fn at_rest(data_dir: &Path, settings: Settings) -> Rig<Driver> {
         started: (now.mono, now.wall),
         quota_bytes: 1 << 30,
         reserve_bytes: 0,
-        accepted_before: 0,
     };
     let mut effects = Vec::new();
     let agent = Agent::new(settings, recovered, BootFacts::default(), 7, &now, &mut effects);

@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -65,10 +66,11 @@ pub async fn start(
                 listening.address = listener.local_addr().ok();
                 let app = api::router(api.clone())
                     .merge(desk::router(desk.clone()))
-                    .merge(ingest::router(doors.clone()));
+                    .merge(ingest::router(doors.clone()))
+                    .fallback(api::nothing_here);
                 let has_token = token.is_some();
                 let app = match token {
-                    Some(token) => token.guard(app),
+                    Some(token) => token.guard(app, Arc::clone(&api.metrics)),
                     None => app,
                 };
                 let app = visitor::keep_out(app, has_token);
@@ -82,7 +84,8 @@ pub async fn start(
         Ok(listener) => {
             let app = api::control_router(api)
                 .merge(desk::control_router(desk))
-                .merge(ingest::router(doors));
+                .merge(ingest::router(doors))
+                .fallback(api::nothing_here);
             listening.spawn(listener, app);
             listening.socket = Some(path);
         }

@@ -200,6 +200,20 @@ pub fn unreleasable(id: &str, data_dir: &Path) -> Option<Done> {
     Some(Done::new(id, "impossible", 0, why))
 }
 
+/// Where an input stood, as the reason of its first refusal begins: `line 3: `, or
+/// `FILE, byte 120: `. Nothing where it does not say.
+pub fn place(reason: &str) -> &str {
+    let is_place = |text: &str| {
+        let digits = ["line ", "byte "].iter().find_map(|word| Some(text.rsplit_once(word)?.1));
+        digits.is_some_and(|digits| {
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let ends = reason.match_indices(": ").map(|(at, _)| at);
+    let end = ends.into_iter().find(|at| is_place(&reason[..*at]));
+    end.map_or("", |end| &reason[..end + 2])
+}
+
 /// The answer where no input has that number.
 pub fn absent(id: &str) -> Done {
     Done::new(id, "absent", 0, "there is nothing of that number in quarantine")

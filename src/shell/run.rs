@@ -245,7 +245,7 @@ pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupE
     let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
     let (store, recovered) = open_store(&config, lock, store_events).await?;
     let last_run = LastRun::of(&recovered);
-    let about = wiring::about(&config, &recovered, &clock);
+    let about = wiring::about(&config, &clock);
     let names = wiring::uplink_names(&config);
     let metrics = Arc::new(Metrics::new(names.clone()));
     let mut effects = Vec::new();

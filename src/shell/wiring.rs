@@ -11,7 +11,6 @@ use super::startup::StartupError;
 use crate::config::{self, Config};
 use crate::core::clock::BootFacts;
 use crate::core::id::{BootId, SourceId};
-use crate::core::seam::Recovered;
 use crate::core::time::Uptime;
 use crate::host::sampler::SamplerSettings;
 use crate::host::{self, HostClock};
@@ -46,7 +45,7 @@ pub(super) fn store_options(config: &Config) -> store::Options {
     }
 }
 
-pub(super) fn about(config: &Config, recovered: &Recovered, clock: &HostClock) -> About {
+pub(super) fn about(config: &Config, clock: &HostClock) -> About {
     let now = clock.now();
     let agent = config.agent_settings();
     About {
@@ -54,15 +53,7 @@ pub(super) fn about(config: &Config, recovered: &Recovered, clock: &HostClock) -
         started: (now.mono, now.wall),
         quota_bytes: agent.quota_bytes,
         reserve_bytes: agent.reserve_bytes,
-        accepted_before: accepted(recovered),
     }
-}
-
-/// Readings that were accepted before, results of windows excepted.
-fn accepted(recovered: &Recovered) -> u64 {
-    let sources = recovered.meta.iter().flat_map(|meta| &meta.sources);
-    let readings = sources.filter(|(source, _)| !source.is_window());
-    readings.map(|(_, books)| books.accepted).sum()
 }
 
 /// The routes that are answered beside the driver.

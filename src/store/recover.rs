@@ -162,6 +162,7 @@ fn adopt_active(
     // Frames beyond the end do not count, and new frames must not be mixed with them.
     segment.cut(state.next).map_err(|error| refused(error, segment.folder()))?;
     store.trim_slack(segment.log());
+    slack::forget_cached(segment.log());
     let contents = Arc::new(found.contents);
     store.segments.push(SegmentInfo {
         id,

@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::io::Errno;
 
 use super::error::StoreError;
@@ -65,6 +65,15 @@ pub(super) fn reserve(log: &File, bytes: u64) -> Room {
         Err(Errno::ROFS | Errno::IO) => Room::Short,
         Err(_) => Room::Unknown,
     }
+}
+
+/// Forgets what the kernel keeps in memory of `log`. When sled opens a log it clears the end of
+/// it with one long write; the kernel keeps that as one large block, and each small commit
+/// into it would dirty all of it: a hundred kilobytes written for some hundred bytes, until the
+/// log has grown past. Read again, it is kept in pages.
+pub(super) fn forget_cached(log: &File) {
+    // A kernel that does not listen costs writes, no more.
+    let _ = fadvise(log, 0, None, Advice::DontNeed);
 }
 
 /// Gives the allocated room back. Only while sled writes nothing: after a flush and before

@@ -96,8 +96,13 @@ async fn without_the_token_nothing_is_told() {
     let data = ["/metrics", "/api/v1/status", "/api/v1/stream", "/api/v1/windows"];
     let data = data.into_iter().chain(["/api/v1/lateness", "/api/v1/quarantine", "/api/v1/none"]);
     let mut refusals = std::collections::BTreeSet::new();
+    let mut refused = 0;
     for target in data {
-        for given in ["", "Bearer 0123456789abcdeX", "Bearer 0123456789abcdef0", "Basic eA=="] {
+        let wrong = ["Bearer 0123456789abcdeX", "Bearer 0123456789abcdef0"];
+        // More of them in a minute are told to wait.
+        let wrong = if refused < 8 { &wrong[..] } else { &[] };
+        refused += wrong.len();
+        for given in ["", "Basic eA=="].iter().chain(wrong) {
             let header = format!("Authorization: {given}\r\n");
             let answer = gateway.ask(Door::Address, "GET", target, &header);
             assert_eq!(answer.status, 401, "{target} {given}: {answer:?}");
@@ -107,6 +112,13 @@ async fn without_the_token_nothing_is_told() {
     }
     // Whatever was wrong, the words are the same: no hint at how near it was.
     assert_eq!(refusals.len(), 1, "{refusals:?}");
+    let wrong = "Authorization: Bearer 0123456789abcdeX\r\n";
+    let mut last = gateway.ask(Door::Address, "GET", "/api/v1/status", wrong);
+    for _ in 0..20 {
+        last = gateway.ask(Door::Address, "GET", "/api/v1/status", wrong);
+    }
+    assert_eq!((last.status, last.header("retry-after")), (429, Some("1")), "{last:?}");
+    operation("status").describes(&last);
     operation("status").describes(&gateway.get("/api/v1/status"));
     let posted = gateway.post(Door::Address, "/api/v1/readings", "", "{}\n");
     assert_eq!(posted.status, 401);
@@ -151,4 +163,19 @@ async fn streams_and_idle_connections_leave_room_for_others() {
     assert_eq!(gateway.ask(Door::Control, "GET", "/api/v1/status", "").status, 200);
     drop(idle);
     assert_eq!(gateway.get("/healthz").status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_is_the_way_to_what_there_is_is_shown() {
+    let gateway = Gateway::start("").await;
+    for door in [Door::Address, Door::Control] {
+        let answer = gateway.ask(door, "GET", "/api/v1/statsu", "");
+        assert_eq!((answer.status, answer.header("content-type")), (404, Some("application/json")));
+        let expected = serde_json::json!({
+            "error": "not_found",
+            "detail": "there is no /api/v1/statsu here; /api/v1/openapi.json has all that there is",
+        });
+        assert_eq!(answer.json(), expected);
+    }
+    assert_eq!(gateway.get("/statsu").body, "nothing is here; the page is at /\n");
 }

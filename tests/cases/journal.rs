@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::agent::Plant;
 use crate::support::script::Script;
 
@@ -186,4 +188,30 @@ async fn an_audit_holds_for_a_whole_consumer_and_finds_each_fault() {
     lines.extend([line.clone(), line]);
     assert_eq!(audit(&plant, &folder, &lines, &[]).0, Some(1));
     assert_eq!(audit(&plant, &folder, &lines, &["--allow-repeats"]).0, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_is_not_the_oldest_after_a_restart() {
+    let mut plant = Plant::start(Script::default(), "", &["done", "waiting"]).await;
+    let old = "{\"entity\":\"a\",\"property\":\"p\",\"value\":1,\"time\":\"1970-01-01T00:00:05Z\"}";
+    let hour_old =
+        "{\"entity\":\"a\",\"property\":\"p\",\"value\":1,\"time\":\"2026-01-01T00:00:05Z\"}";
+    writeln!(plant.connect("done"), "{old}\n{hour_old}").unwrap();
+    plant.wait_for_status("nothing waits", |status| {
+        status["uplink"]["acknowledged"] == 2 && status["journal"]["readings"] == 0
+    });
+    assert_eq!(plant.status()["journal"]["oldest_event_time"], Value::Null);
+    plant.cut_off();
+    writeln!(plant.connect("waiting"), "{old}").unwrap();
+    plant.feed("waiting", 3).join();
+    // The acknowledgements are durable a second after they came.
+    plant.wait_for_status("four wait", |status| status["journal"]["readings"] == 4);
+    let before = plant.status()["journal"]["oldest_event_time"].clone();
+    assert!(before.as_str().unwrap().starts_with("20"), "{before}");
+    plant.kill();
+    plant.run();
+    plant.wait_for_status("four wait still", |status| status["journal"]["readings"] == 4);
+    // The segment says of its readings only when the earliest was: nothing that can be meant.
+    let after = plant.status()["journal"]["oldest_event_time"].clone();
+    assert!(after.is_null(), "{after}");
 }

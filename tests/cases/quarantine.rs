@@ -115,7 +115,7 @@ async fn a_reading_that_no_broker_took_comes_again_under_another_number() {
     plant.rewrite("max_payload = \"1KiB\"", "max_payload = \"8KiB\"");
     plant.run();
     plant.status();
-    assert_eq!(plant.say(&["quarantine", "release", "1"], 0), "1: accepted, 1 readings\n");
+    assert_eq!(plant.say(&["quarantine", "release", "1"], 0), "1: accepted, 1 reading\n");
     plant.wait(|log| readings(log).len() == 3).await;
     let log = plant.broker.log();
     let again = readings(&log).pop().unwrap();

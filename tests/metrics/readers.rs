@@ -72,6 +72,22 @@ async fn everything_they_read_is_there() {
     assert!(alerts().len() >= 10 && panels().len() >= 30);
     let gateway = Gateway::start("").await;
     gateway.tell_story();
+    // How long the room lasts is there once a segment holds enough.
+    for post in 0..40_u64 {
+        let line = |i: u64| {
+            let text: String = (1..16)
+                .map(|k| {
+                    format!(
+                        "{:016x}",
+                        (post * 50 + i + 1).wrapping_mul(k << 59 | 0x9e37_79b9_7f4a_7c15 ^ k)
+                    )
+                })
+                .collect();
+            format!("{{\"entity\":\"agv-3\",\"property\":\"note\",\"value\":\"{text}\"}}\n")
+        };
+        let body: String = (0..50).map(line).collect();
+        assert_eq!(gateway.post(Door::Control, "/api/v1/readings", "", &body).status, 200);
+    }
     let seen = RefCell::new(BTreeMap::new());
     let seen_all = || {
         // Rates and times left are there only while something comes in.

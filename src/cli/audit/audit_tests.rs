@@ -18,7 +18,7 @@ fn audit(came: &[String], (last, through): (u64, u64), kept: &[String]) -> Audit
     let mut consumer = consumer(came);
     let mut books = Books::default();
     kept.iter().for_each(|line| books.compare(line.as_bytes(), &mut consumer.messages));
-    judge(&numbering(last, through), &consumer.messages, &books, false)
+    judge(&numbering(last, through), &consumer.messages, &books, Lenience::default())
 }
 
 fn readings(seqs: &[u64]) -> Vec<String> {
@@ -76,4 +76,20 @@ fn repeats_differences_and_inventions_fail() {
     assert_eq!((invented.holds, invented.sources[0].invented), (false, 1));
     let broken = audit(&["hello".to_owned(), reading("1-a", 1, 1)], (1, 1), &[]);
     assert_eq!((broken.holds, broken.out_of_contract), (false, 1));
+}
+
+#[test]
+fn a_consumer_that_came_later_is_told_so_and_may_be_forgiven() {
+    let consumer = consumer(&readings(&[3, 4, 6]));
+    let books = Books::default();
+    let judged = |before_first| {
+        let lenience = Lenience { before_first, ..Lenience::default() };
+        let audit = judge(&numbering(6, 6), &consumer.messages, &books, lenience);
+        (audit.sources[0].holes, audit.sources[0].before_first, text(&audit, lenience))
+    };
+    let (holes, before_first, said) = judged(false);
+    assert_eq!((holes, before_first), (3, 0));
+    assert!(said.contains("the consumer's first message is 3: subscribed later?"), "{said}");
+    let (holes, before_first, said) = judged(true);
+    assert_eq!((holes, before_first), (1, 2), "5 is a hole all the same: {said}");
 }

@@ -78,7 +78,10 @@ fn a_machine_that_tells_nothing_is_unsynchronized() {
     for facts in [ClockFacts::default(), kernel(16_000_000)] {
         let clock = clock(facts);
         assert!(!clock.is_trusted());
-        assert_eq!(words::state(&clock), "unsynchronized: nobody vouches for it");
+        assert_eq!(
+            words::state(&clock),
+            "unsynchronized: nobody vouches for it; run chronyd, or `tidegate clock set now --error 2s`"
+        );
         assert_eq!(clock.events, []);
         assert_eq!(clock.stamp().uptime_ns, Some(5_000_000_000));
     }
@@ -99,10 +102,12 @@ fn every_state_has_its_words() {
     );
     let manual = "holdover, last set by an operator, within 2 s";
     assert_eq!(words("holdover", "manual", Some(2_000_000)), manual);
-    let stepped = "stepped: it was set, and nobody has vouched for it since";
+    let stepped = "stepped: it was set, and nobody has vouched for it since; \
+                   run chronyd, or `tidegate clock set now --error 2s`";
     assert_eq!(words("stepped", "unknown", None), stepped);
     let saved = "unsynchronized: nobody vouches for it; \
-                 it began at a time saved before the last shutdown";
+                 it began at a time saved before the last shutdown; \
+                 run chronyd, or `tidegate clock set now --error 2s`";
     assert_eq!(words("unsynchronized", "saved", None), saved);
 }
 

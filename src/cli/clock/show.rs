@@ -122,8 +122,11 @@ fn rtc(view: &View) -> String {
 
 fn corrections(clock: &Clock) -> Option<String> {
     let count = clock.corrections_waiting;
-    (count > 0)
-        .then(|| format!("{count} corrections for readings that left under a bad clock wait"))
+    (count > 0).then(|| {
+        let (noun, verb) =
+            if count == 1 { ("correction", "waits") } else { ("corrections", "wait") };
+        format!("{count} {noun} for readings that left under a bad clock {verb}")
+    })
 }
 
 fn steps(clock: &Clock) -> String {

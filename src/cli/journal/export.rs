@@ -1,5 +1,6 @@
 //! `tidegate journal export`: the journal as a file for other tools.
 
+use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::place::{Progress, Which};
+use crate::cli::terminal;
 use crate::config::TimeUnit;
 use crate::exit::{Exit, Failure};
 use crate::source::parse::time::parse_text;
@@ -112,6 +114,7 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     }
     let progress = Progress::new(entries, "entries");
     let mut row = Vec::new();
+    let is_file = args.output.is_some();
     let damage = place.lines(&gateway, 0, |line| {
         progress.step();
         if !args.takes(line) {
@@ -122,6 +125,10 @@ pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
             Format::Jsonl => row.extend_from_slice(line),
             Format::Csv => as_row(line, &mut row),
         }
+        let row = match is_file {
+            true => Cow::Borrowed(&row[..]),
+            false => terminal::harmless_bytes_here(&row),
+        };
         match out.write_all(&row) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

@@ -2,7 +2,7 @@
 
 use crate::cli::digits::{ago, grouped, seconds};
 use crate::cli::table::{Cell, table};
-use crate::cli::terminal::{Mark, Paint};
+use crate::cli::terminal::{Mark, Paint, harmless};
 use crate::core::id::is_window;
 use crate::http::orders::Ordered;
 use crate::http::status::{Source, SourceHealth};
@@ -12,13 +12,14 @@ use crate::http::windows::Window;
 const BEFORE: &str = "  ";
 
 /// The books, a source a row; below, what else there is to say of some. Accepted is
-/// acknowledged + stored + evicted + lost.
+/// acknowledged + stored + evicted + lost; refused are inputs since the start of the agent,
+/// and no part of that.
 pub(super) fn sources(all: &[Source], paint: Paint) -> Vec<String> {
     if all.is_empty() {
         return Vec::new();
     }
     let head =
-        ["name", "accepted", "acknowledged", "stored", "evicted", "lost", "quarantined", "last"];
+        ["name", "accepted", "acknowledged", "stored", "evicted", "lost", "newly refused", "last"];
     let rows: Vec<_> = all.iter().map(books).collect();
     let mut lines = table(BEFORE, head, &rows, paint);
     for one in all {
@@ -86,7 +87,9 @@ fn health(one: &SourceHealth, paint: Paint) -> Option<String> {
         "degraded" => paint.mark(Mark::Warn, state),
         _ => state.clone(),
     };
-    let mut line = detail.as_ref().map_or(state.clone(), |detail| format!("{state}: {detail}"));
+    let mut line = detail
+        .as_ref()
+        .map_or(state.clone(), |detail| format!("{state}: {}", harmless(detail, false)));
     if *errors > 0 {
         line += &format!("; {} errors since the start", grouped(*errors));
     }
@@ -107,8 +110,26 @@ pub(super) fn windows(all: &[Window], paint: Paint) -> Vec<String> {
     let head = ["name", "watermark", "open", "results", "revised", "too late"];
     let rows: Vec<_> = all.iter().map(window).collect();
     let mut lines = table(BEFORE, head, &rows, paint);
-    lines.extend(all.iter().filter_map(|one| silent(&one.name, &one.idle_sources)));
+    for one in all {
+        lines.extend(awaited(one, paint));
+        lines.extend(silent(&one.name, &one.idle_sources));
+    }
     lines
+}
+
+/// Whom a watermark waits for that stands still, or is far behind.
+fn awaited(one: &Window, paint: Paint) -> Option<String> {
+    let said = match (&one.waits_for, &one.waits_until) {
+        (Some(source), Some(until)) => {
+            let until = until.get(11..19).unwrap_or(until);
+            format!("waits for {source}, silent, until {until}")
+        }
+        _ if one.is_behind && !one.held_by.is_empty() => {
+            format!("is far behind, waits for {}", one.held_by.join(", "))
+        }
+        _ => return None,
+    };
+    Some(format!("{BEFORE}{}: {}", one.name, paint.mark(Mark::Warn, &said)))
 }
 
 fn window(one: &Window) -> [Cell; 6] {

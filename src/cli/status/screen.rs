@@ -2,7 +2,7 @@
 
 use super::lists;
 use crate::cli::digits::{ago, bytes, counted, grouped, rate, seconds};
-use crate::cli::terminal::{Mark, Paint};
+use crate::cli::terminal::{Mark, Paint, harmless};
 use crate::http::notices::Notice;
 use crate::http::status::{Journal, Uplink};
 use crate::http::words;
@@ -28,10 +28,10 @@ pub(super) fn text(report: &Report, paint: Paint) -> String {
     screen.say("gateway", &format!("{gateway}, tidegate {version}, epoch {epoch}"));
     screen.say("at", &format!("{}, up for {}", report.at, seconds(report.uptime_s)));
     for trouble in &report.degraded {
-        screen.say(&paint.mark(Mark::Bad, "TROUBLE"), &trouble.detail);
+        screen.say(&paint.mark(Mark::Bad, "TROUBLE"), &harmless(&trouble.detail, false));
     }
     report.uplinks.iter().for_each(|one| screen.uplink(one));
-    screen.journal(&report.journal);
+    screen.journal(&report.journal, report.accepted_per_s > 0.0);
     screen.clock(report);
     let rate = format!("{}/s come in", rate(report.accepted_per_s));
     screen.say("sources", if report.sources.is_empty() { "none" } else { &rate });
@@ -73,7 +73,7 @@ impl Screen {
         self.say("uplink", &format!("{name} {state}"));
         if let Some(reason) = &one.reason {
             let retry = one.retry_in_s.map(|s| format!("; next try in {}", seconds(s.ceil())));
-            self.more(&format!("{reason}{}", retry.unwrap_or_default()));
+            self.more(&format!("{}{}", harmless(reason, false), retry.unwrap_or_default()));
         }
         for held in &one.held {
             let what =
@@ -97,7 +97,7 @@ impl Screen {
         ));
     }
 
-    fn journal(&mut self, journal: &Journal) {
+    fn journal(&mut self, journal: &Journal, comes_in: bool) {
         let full = format!("{:.0} % full", (journal.fill * 100.0).floor());
         let full = if journal.full.is_some() {
             self.paint.mark(Mark::Bad, &full)
@@ -123,8 +123,14 @@ impl Screen {
         let depth = depth.map_or(String::new(), |s| format!(", {} at this rate", seconds(s)));
         let segments = counted(journal.segments as u64, "segment");
         self.more(&format!("{}{depth}, in {segments}", waiting(journal)));
-        if let Some(room) = journal.room_s {
-            self.more(&format!("room for {} more without an uplink", seconds(room)));
+        match journal.room_s {
+            Some(room) => {
+                self.more(&format!("room for {} more without an uplink", seconds(room)));
+            }
+            None if comes_in => {
+                self.more("how long the room lasts is told once there is enough to measure");
+            }
+            None => {}
         }
         if let (Some(time), Some(age)) = (&journal.oldest_event_time, journal.oldest_age_s) {
             self.more(&format!("the oldest is of {time}, {}", ago(age)));
@@ -175,7 +181,7 @@ impl Screen {
 
 /// As the log has it.
 fn notice(one: &Notice) -> String {
-    log_line::in_words(&one.text, &one.facts)
+    harmless(&log_line::in_words(&one.text, &one.facts), false).into_owned()
 }
 
 /// What waits for an uplink; results of windows are no readings.

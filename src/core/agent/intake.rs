@@ -271,8 +271,10 @@ impl Agent {
             effects.push(Effect::Checkpoint(Checkpointed::Windows, bytes));
         }
         self.write_dedupe(id, effects);
-        let event_times =
-            entries.iter().filter_map(|entry| Some(entry.reading()?.stamp.event_time));
+        let stamps = entries.iter().filter_map(|entry| Some(&entry.reading()?.stamp));
+        let plausible = stamps.filter(|stamp| stamp.flags.is_plausible());
+        let floor = EventTime::from_unix_ns(self.settings.clock.floor_ns);
+        let event_times = plausible.map(|stamp| stamp.event_time).filter(|at| *at >= floor);
         if let Some(earliest) = event_times.min() {
             self.ages.grew(self.durable.0, earliest);
         }

@@ -1,6 +1,7 @@
 //! The agent's account of itself.
 
 use super::*;
+use crate::core::seam::SourceRange;
 use crate::core::status::UplinkStatus;
 
 impl Agent {
@@ -8,8 +9,6 @@ impl Agent {
     pub fn status(&self, now: &Now) -> Status {
         let frontier = self.frontier_offset();
         let segments = self.buffer.segments();
-        let unfinished = segments.iter().filter(|segment| segment.next > frontier);
-        let contents = unfinished.flat_map(|segment| segment.contents.values());
         let backlog = self.books.stored();
         Status {
             epoch: self.books.epoch(),
@@ -24,16 +23,13 @@ impl Agent {
                 .max()
                 .unwrap_or(0),
             uncommitted: self.pending.uncommitted() as u64,
-            // Entries from before this start have no marks of their own: their segments'
-            // are used, which may be earlier.
             oldest_event: self
                 .ages
                 .oldest(frontier.0)
-                .or_else(|| contents.map(|range| range.earliest).min())
+                .or_else(|| self.oldest_by_segments(frontier, now))
                 .filter(|_| backlog > 0),
             segments: segments.len(),
-            segment_entries: segments.iter().map(|segment| segment.next.0 - segment.first.0).sum(),
-            segment_bytes: segments.iter().map(|segment| segment.bytes).sum(),
+            entry_bytes: self.buffer.entry_bytes(),
             ahead_bytes: segments.iter().map(|segment| segment.ahead_bytes).sum(),
             disk: self.buffer.disk(),
             capacity_bytes: self.buffer.capacity(),
@@ -42,9 +38,30 @@ impl Agent {
             is_committing: self.pending.failed_attempts() == 0,
             uplinks: self.uplinks.iter().map(|uplink| self.uplink_status(uplink, now)).collect(),
             accept_rate: self.accept_rate.per_second(now.mono),
-            windows: self.windows.status(),
+            windows: self.windows.status(now.mono),
             orders: self.windows.orders.status(),
         }
+    }
+
+    /// Entries from before this start have no marks of their own: the ranges of their
+    /// segments are used, which may begin earlier. Left out are ranges whose readings are all
+    /// done with, and those that begin with a stamp that nobody can mean.
+    fn oldest_by_segments(&self, frontier: Offset, now: &Now) -> Option<EventTime> {
+        let floor = EventTime::from_unix_ns(self.settings.clock.floor_ns);
+        let unfinished = self.buffer.segments().iter().filter(|one| one.next > frontier);
+        let waits = |source: &SourceId, epoch: Epoch, range: &SourceRange| {
+            let names = (epoch, range.first, range.last);
+            let names = self.vouching.renumberings.ranges(source, names);
+            names
+                .into_iter()
+                .any(|(epoch, first, last)| !self.books.are_done((source, epoch), (first, last)))
+        };
+        let ranges = unfinished.flat_map(|segment| segment.contents.iter());
+        ranges
+            .filter(|((source, epoch), range)| waits(source, *epoch, range))
+            .map(|(_, range)| range.earliest)
+            .filter(|at| *at >= floor && now.wall.lag_behind(*at) >= Span::ZERO)
+            .min()
     }
 
     fn uplink_status(&self, uplink: &Uplink, now: &Now) -> UplinkStatus {
@@ -55,7 +72,11 @@ impl Agent {
             inflight: forward.inflight(),
             inflight_max: uplink.settings.forward.inflight_max,
             oldest_inflight: forward.oldest_sent().map(|sent| now.mono.since(sent)),
-            ack_rate: uplink.ack_rate.per_second(now.mono),
+            // What was acknowledged seconds ago, before the connection broke, is no rate of now.
+            ack_rate: match uplink.connection.is_up() {
+                true => uplink.ack_rate.per_second(now.mono),
+                false => 0.0,
+            },
             acknowledged: self.books.acknowledged_at(usize::from(uplink.id.0)),
             backlog: self.books.stored_at(usize::from(uplink.id.0)),
             backfill: forward.backfill(),

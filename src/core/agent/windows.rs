@@ -421,7 +421,10 @@ impl Windows {
     }
 
     /// What there is to report.
-    pub(super) fn status(&self) -> BTreeMap<String, crate::core::status::WindowStatus> {
+    pub(super) fn status(
+        &self,
+        now: MonoTime,
+    ) -> BTreeMap<String, crate::core::status::WindowStatus> {
         let one = |slot: &Slot| crate::core::status::WindowStatus {
             watermark: slot.watermark(),
             patience: slot.patience(),
@@ -430,6 +433,7 @@ impl Windows {
             series: slot.operator.series_count(),
             state_bytes: slot.operator.state_bytes(),
             idle: slot.idle_sources().cloned().collect(),
+            waits_for: slot.waits_for(now),
             counts: slot.counts,
         };
         self.slots.iter().map(|slot| (slot.spec.name.to_string(), one(slot))).collect()

@@ -77,7 +77,8 @@ impl JournalMetrics {
         set(&self.bytes, &none, Some(journal.bytes as f64));
         set(&self.readings, &none, Some(journal.readings as f64));
         set(&self.results, &none, Some(journal.results as f64));
-        set(&self.oldest_age, &none, Some(journal.oldest_age_s.unwrap_or(0.0)));
+        let no_age = (journal.readings == 0).then_some(0.0);
+        set(&self.oldest_age, &none, journal.oldest_age_s.or(no_age));
         set(&self.capacity, &none, Some(journal.capacity_bytes as f64));
         set(&self.depth, &none, journal.depth_s);
         set(&self.room, &none, journal.room_s);

@@ -163,6 +163,15 @@ impl Slot {
         idle.map(|(source, _)| source)
     }
 
+    /// The source that has been silent longest, for longer than the bound, and is still
+    /// waited for; and for how long it will be.
+    pub(super) fn waits_for(&self, now: MonoTime) -> Option<(SourceId, Span)> {
+        let waited_for = self.heard.iter().filter(|(_, heard)| !heard.is_idle && !heard.has_left);
+        let (source, heard) = waited_for.min_by_key(|(_, heard)| heard.at)?;
+        let left = (heard.at + self.spec.idle_after).since(now);
+        (now.since(heard.at) > self.spec.bound).then(|| (source.clone(), left))
+    }
+
     /// The later of two watermarks: that of readings stamped by devices, and that of
     /// readings stamped by this gateway in its present timebase.
     pub(super) fn watermark(&self) -> Option<EventTime> {
