@@ -160,7 +160,12 @@ async fn w_12_what_is_retained_stays_old_news_over_every_restart() {
         assert_eq!(of("q").len(), 1, "one reading, whatever the restarts");
         assert_eq!(of("q")[0]["event_time"], "2026-11-29T10:00:00.000000000Z");
         assert_eq!(of("q")[0]["flags"], serde_json::json!(["retained"]));
-        assert_eq!(of("n").len(), 5);
+        // Without an id one that was not yet acknowledged when the session broke may come
+        // twice.
+        let mut fresh: Vec<u64> =
+            of("n").iter().map(|reading| reading["value"].as_u64().unwrap()).collect();
+        fresh.dedup();
+        assert_eq!(fresh, [1, 2, 3, 4, 5]);
         let in_windows = on(&log, "windows/w");
         assert!(in_windows.iter().all(|result| result["entity"] == "now"), "{in_windows:?}");
     }
