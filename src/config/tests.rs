@@ -117,9 +117,9 @@ fn the_sample_file_equals_the_defaults() {
 
 #[test]
 fn the_sample_file_has_every_key_that_is_read() {
-    let (config, absent) = check::check(&whole_sample(), "t.toml", &Credentials::Unseen);
-    assert!(config.is_ok());
-    assert_eq!(absent, Vec::<String>::new());
+    let (_, found) = check::check(&whole_sample(), &Credentials::Unseen);
+    assert_eq!((found.problems, found.warnings), (vec![], vec![]));
+    assert_eq!(found.absent, Vec::<String>::new());
 }
 
 #[test]
@@ -202,6 +202,15 @@ fn syntax_errors_have_their_line() {
     assert_eq!(lines.len(), 2, "{said}");
     assert!(lines[0].starts_with("t.toml:2: syntax: "), "{said}");
     assert!(lines[1].starts_with("t.toml:3: syntax: "), "{said}");
+    assert_eq!(
+        problems("[gateway]\nid = \"a\"\ndata_dir \"/d\"\n"),
+        "t.toml:3: syntax: key with no value, expected `=`; see https://toml.io"
+    );
+    assert_eq!(
+        problems("[gateway]\nid = 'a'\nid = 'b'\n[[uplink]]\n[gateway]\n"),
+        "t.toml:3: syntax: the key id is there twice; leave one\n\
+         t.toml:5: syntax: the key gateway is there twice; leave one"
+    );
 }
 
 #[test]
@@ -223,7 +232,16 @@ fn wrong_kinds_of_values_are_named() {
         "inflight_max = \"9\"",
         "t.toml:6: uplink.inflight_max: is a string, not an integer; use 1 to 10000",
     );
-    check("[source]", "t.toml:6: source: is not a list of tables; write [[source]]");
+    check(
+        "[source]\nname = 'a'\ntype = 'pipe'",
+        "t.toml:6: source: is not a list of tables; write [[source]]\n\
+         t.toml:8: source.type: \"pipe\" is not known; use listen | stdin | file | http | mqtt | \
+         modbus | simulate",
+    );
+    let lone = "[gateway]\nid = 'gw'\ndata_dir = '/d'\n";
+    let not_a_list = "t.toml:4: uplink: is not a list of tables; write [[uplink]]";
+    assert_eq!(problems(&format!("{lone}[uplink]\nurl = 'mqtt://b'")), not_a_list);
+    assert_eq!(problems(&format!("uplink = 3\n{lone}")), not_a_list.replace(":4:", ":1:"));
     check_source(
         "address = '127.0.0.1:1'\nacknowledge = 'yes'",
         "t.toml:10: source.acknowledge: is a string, not a boolean; write true or false",
@@ -289,6 +307,9 @@ fn topics_are_checked() {
         check(&format!("topic = '{topic}'"), &format!("t.toml:6: uplink.topic: {said}; {fix}"));
     }
     check("topic = ''", "t.toml:6: uplink.topic: has 0 bytes; use 1 to 1024");
+    let places = |count: usize| format!("backfill_topic = '{}'", "{source}".repeat(count));
+    check(&places(17), "t.toml:6: uplink.backfill_topic: has 17 placeholders; use at most 16");
+    parse(&format!("{HEAD}{}\n", places(16)));
 }
 
 #[test]
@@ -383,7 +404,9 @@ fn sources_are_checked() {
     let address = "address = '127.0.0.1:1'";
     check_source(
         &format!("{address}\nrate = 1"),
-        "t.toml:10: source.rate: unknown key; did you mean name?",
+        "t.toml:10: source.rate: unknown key; known here: name, type, address, acknowledge, time, \
+         format, max_line, queue_max, entity, time_unit, rename, unit, quality, map, accumulate, \
+         deadband, dedupe",
     );
     check_source(
         &format!("{address}\n[source.map]\nid = 'id'"),
@@ -435,7 +458,7 @@ fn times_of_sources_are_printed_as_they_are_read() {
         "{HEAD}[[source]]\nname = 'p'\ntype = 'stdin'\n[source.time]\nzone = 'Europe/Berlin'\n\
          ambiguous = 'later'\nnonexistent = 'quarantine'\nlive = false\nlatency_max = '3s'\n\
          latency_typical = '250ms'\nmanufactured = 2019-05-01\non_bad_time = 'correct'\n\
-         [[source]]\nname = 'q'\ntype = 'stdin'\n[source.time]\nzone = '-03:30'\n\
+         [[source]]\nname = 'q'\ntype = 'http'\n[source.time]\nzone = '-03:30'\n\
          manufactured = '2012-02-03T04:05:06Z'\n"
     );
     let config = parse(&text);
