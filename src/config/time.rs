@@ -172,3 +172,7 @@ fn optional_day(value: &DeValue<'_>) -> Result<Option<EventTime>, Wrong> {
         Err(_) => value::instant(value).map(Some).map_err(|wrong| Wrong::new(wrong.what, FORM)),
     }
 }
+
+#[cfg(test)]
+#[path = "time_tests.rs"]
+mod tests;
