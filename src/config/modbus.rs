@@ -189,7 +189,7 @@ fn line(section: &Section<'_>) -> Option<ModbusLine> {
     section.out_of_place("address", "is not of a serial port", "leave one of them out");
     let path = section.require("serial", "\"/dev/ttyUSB0\"", value::path);
     if let Some(path) = &path {
-        section.names("serial", Wanted::File, path);
+        section.names("serial", Wanted::Device, path);
     }
     let baud = section.read("baud", 19_200, value::integer(300..=4_000_000)) as u32;
     let parity = section.read("parity", Parity::Even, value::one_of(&PARITIES));

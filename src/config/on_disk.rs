@@ -13,8 +13,10 @@ use super::{Problem, credential};
 /// What a configuration wants of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// A file, or a device, that is read.
+    /// A file that is read.
     File,
+    /// A device.
+    Device,
     /// A folder that is made where it is missing.
     DataDir,
     /// A file that others or we make: its folder must be there.
@@ -37,7 +39,8 @@ impl Named {
         let path = &self.path;
         let wrong = match self.wanted {
             Wanted::File if credential::unseen(path).is_some() => return None,
-            Wanted::File => file(path),
+            Wanted::File => file(path, "make it, or mend the path"),
+            Wanted::Device => file(path, "plug it in, or mend the path"),
             Wanted::DataDir => data_dir(path),
             Wanted::InFolder => in_folder(path),
         };
@@ -46,9 +49,8 @@ impl Named {
     }
 }
 
-fn file(path: &Path) -> Result<(), Wrong> {
+fn file(path: &Path, fix: &str) -> Result<(), Wrong> {
     let shown = path.display();
-    let fix = "make it, or mend the path";
     match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Wrong::new(format!("{shown} does not exist"), fix));
