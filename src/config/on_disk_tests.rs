@@ -40,9 +40,8 @@ fn every_file_that_is_not_there_is_named_with_its_key() {
         format!("t.toml:12: http.token_file: {{dir}}/token does not exist; {fix}"),
         format!("t.toml:15: output.path: the folder {{dir}}/out does not exist; {fix}"),
         format!("t.toml:19: source.path: the folder {{dir}}/in does not exist; {fix}"),
-        format!(
-            "t.toml:24: source.serial: {{dir}}/tty does not exist; plug it in, or mend the path"
-        ),
+        "t.toml:24: source.serial: {dir}/tty does not exist; plug it in, or mend the path"
+            .to_owned(),
     ];
     assert_eq!(warned("{dir}", lines), expected.join("\n"));
 }
