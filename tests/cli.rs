@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run its subject must fail")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -33,6 +34,37 @@ fn the_configuration_of_the_package_is_right() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/packages/tidegate.toml");
     let output = tidegate(&["check", "-c", path]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_is_good_and_not_there_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().display();
+    let path = folder.path().join("t.toml");
+    let token = folder.path().join("token");
+    std::fs::write(&token, "short\n").unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let text = format!(
+        "[gateway]\nid = 'gw'\ndata_dir = '{dir}/data'\n[[uplink]]\nurl = 'mqtts://b'\n\
+         ca_file = '{dir}/ca'\n[[uplink]]\nname = 'b'\nurl = 'mqtts://b'\n\
+         ca_file = '{dir}/token'\n[http]\ntoken_file = '{dir}/token'\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let output = tidegate(&["check", "-c", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let said = said.replace(&dir.to_string(), "");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 4, "{said}");
+    assert_eq!(
+        lines[0],
+        "/t.toml:6: uplink.ca_file: /ca does not exist; make it, or mend the path"
+    );
+    let no_token = "/t.toml: http.token_file: /token: holds no token: one line of at least 16";
+    assert!(lines[1].starts_with(no_token), "{said}");
+    assert!(lines[2].starts_with("/t.toml: uplink b: "), "{said}");
+    assert_eq!(lines[3], "/t.toml: good, with 3 warnings");
+    assert!(!folder.path().join("data").exists(), "check makes nothing");
 }
 
 #[test]

@@ -94,15 +94,7 @@ impl ConfigFile {
     /// # Errors
     /// All its problems, with exit code 78.
     pub fn load(&self) -> Result<Config, Failure> {
-        self.load_with(&Credentials::Unseen)
-    }
-
-    /// Reads and checks it; what it names of `credentials` must be there.
-    ///
-    /// # Errors
-    /// All its problems, with exit code 78.
-    pub fn load_with(&self, credentials: &Credentials) -> Result<Config, Failure> {
-        Config::load(&self.path, credentials)
+        Config::load(&self.path, &Credentials::Unseen)
             .map_err(|problems| Failure::new(Exit::Config, problems))
     }
 }

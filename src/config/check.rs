@@ -3,31 +3,26 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::file::{Book, Section};
+use super::agree::Claim;
+use super::file::{Book, Findings, Section};
+use super::on_disk::Wanted;
 use super::units::{DAY, GIB, HOUR, KIB, MIB, TEN_YEARS, ms, secs};
-use super::{Clock, Config, Credentials, Gateway, Journal, LogFormat, Problems};
+use super::{CONTROL_SOCKET, Clock, Config, Credentials, Gateway, Journal, LOCK_FILE, LogFormat};
 use super::{http, mqtt_source, output, source, uplink, value, window};
 use crate::core::agent::WhenFull;
 use crate::core::clock::Reference;
 use crate::core::limits;
 
-/// The configuration of a text, and the keys that it leaves to their defaults.
-pub(super) fn check(
-    text: &str,
-    file: &str,
-    credentials: &Credentials,
-) -> (Result<Config, Problems>, Vec<String>) {
+/// The configuration of a text, and what was found in it. The configuration is of use
+/// only where nothing is wrong: else others stand in for values that cannot be used.
+pub(super) fn check(text: &str, credentials: &Credentials) -> (Option<Config>, Findings) {
     let book = Book::new(text, credentials);
     let config = {
         let tree = book.syntax();
         // A broken tree would only add problems that are not there.
         if book.is_clean() { whole(&Section::root(&book, tree.get_ref())) } else { None }
     };
-    let (problems, absent) = book.close(file);
-    match config {
-        Some(config) if problems.list.is_empty() => (Ok(config), absent),
-        _ => (Err(problems), absent),
-    }
+    (config, book.close())
 }
 
 /// `None` only after a problem was noted.
@@ -39,26 +34,13 @@ fn whole(root: &Section<'_>) -> Option<Config> {
     let uplinks = uplink::uplinks(root, id);
     // Names count even where the rest of their section is wrong.
     let names = |key| root.names_of(key);
-    let outputs = output::outputs(root, &names("window"), &names("source"));
-    let around = mqtt_source::Around {
-        gateway: id,
-        uplinks: uplinks.as_deref().unwrap_or_default(),
-        outputs: outputs.as_deref().unwrap_or_default(),
-    };
+    let outputs = output::outputs(root, id, &names("window"), &names("source"));
+    let around = mqtt_source::Around { gateway: id, uplinks: &uplinks, outputs: &outputs };
     let sources = source::sources(root, &around);
     let windows = window::windows(root, &names("source"));
     let http = http::http(root.table("http"));
     root.refuse_unknown();
-    Some(Config {
-        gateway: gateway?,
-        clock,
-        journal,
-        uplinks: uplinks?,
-        sources: sources?,
-        windows: windows?,
-        outputs: outputs?,
-        http,
-    })
+    Some(Config { gateway: gateway?, clock, journal, uplinks, sources, windows, outputs, http })
 }
 
 fn gateway(section: Section<'_>) -> Option<Gateway> {
@@ -70,6 +52,12 @@ fn gateway(section: Section<'_>) -> Option<Gateway> {
     ];
     let id = section.require("id", "\"gw-07\"", value::name);
     let data_dir = section.require("data_dir", "\"/var/lib/tidegate\"", value::path);
+    if let Some(path) = &data_dir {
+        section.names("data_dir", Wanted::DataDir, path);
+        for own in [CONTROL_SOCKET, LOCK_FILE] {
+            section.claim_fixed("data_dir", Claim::path(&path.join(own)));
+        }
+    }
     let log = section.read("log", "info".to_owned(), value::log_filter);
     let log_format = section.read("log_format", LogFormat::Auto, value::one_of(&formats));
     section.refuse_unknown();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
+use super::on_disk::Wanted;
 use super::value::{self, Checked};
 
 /// How a credential is written.
@@ -58,7 +59,11 @@ impl Credentials {
 
 /// A file, or a credential; nothing for the empty text.
 pub(super) fn file(section: &Section<'_>, key: &'static str) -> Option<PathBuf> {
-    section.read(key, None, |value| file_of(value, section.credentials()))
+    let file = section.read(key, None, |value| file_of(value, section.credentials()));
+    if let Some(path) = &file {
+        section.names(key, Wanted::File, path);
+    }
+    file
 }
 
 fn file_of(value: &DeValue<'_>, credentials: &Credentials) -> Checked<Option<PathBuf>> {

@@ -9,7 +9,9 @@ use std::cell::RefCell;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Credentials, Problem, Problems};
+use super::agree::{self, Claim, Claimed};
+use super::on_disk::{Named, Wanted};
+use super::{Credentials, Problem, hints};
 
 /// A value that cannot be used: what is wrong with it, and what to write.
 pub(super) struct Wrong {
@@ -28,13 +30,40 @@ pub(super) struct Book<'t> {
     text: &'t str,
     credentials: &'t Credentials,
     problems: RefCell<Vec<Problem>>,
+    /// What is good, yet hardly meant.
+    warnings: RefCell<Vec<Problem>>,
+    /// What its parts want for themselves.
+    claims: RefCell<Vec<Claimed>>,
+    /// What must be there on this machine.
+    named: RefCell<Vec<Named>>,
     /// Keys that were asked for and not written: their defaults apply.
     absent: RefCell<Vec<String>>,
 }
 
+/// What was found in a text.
+pub(super) struct Findings {
+    /// What is wrong, in the order of the lines.
+    pub(super) problems: Vec<Problem>,
+    /// What is good, yet hardly meant; in the order of the lines.
+    pub(super) warnings: Vec<Problem>,
+    /// What must be there on this machine.
+    pub(super) named: Vec<Named>,
+    /// Keys that are not written.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test holds the sample against it"))]
+    pub(super) absent: Vec<String>,
+}
+
 impl<'t> Book<'t> {
     pub(super) fn new(text: &'t str, credentials: &'t Credentials) -> Self {
-        Self { text, credentials, problems: RefCell::default(), absent: RefCell::default() }
+        Self {
+            text,
+            credentials,
+            problems: RefCell::default(),
+            warnings: RefCell::default(),
+            claims: RefCell::default(),
+            named: RefCell::default(),
+            absent: RefCell::default(),
+        }
     }
 
     fn line_at(&self, offset: usize) -> usize {
@@ -47,7 +76,14 @@ impl<'t> Book<'t> {
         for error in errors {
             let line = self.line_at(error.span().map_or(0, |span| span.start));
             let what = error.message().trim().replace('\n', ", ");
-            self.note(line, "syntax", Wrong::new(what, "see https://toml.io"));
+            let there = error.span().and_then(|span| self.text.get(span)).unwrap_or_default();
+            let wrong = match what.as_str() {
+                "duplicate key" if !there.is_empty() => {
+                    Wrong::new(format!("the key {there} is there twice"), "leave one")
+                }
+                _ => Wrong::new(what, "see https://toml.io"),
+            };
+            self.note(line, "syntax", wrong);
         }
         tree
     }
@@ -63,11 +99,22 @@ impl<'t> Book<'t> {
         self.problems.borrow().is_empty()
     }
 
-    /// What was found, in the order of the lines, and the keys not written.
-    pub(super) fn close(self, file: &str) -> (Problems, Vec<String>) {
-        let mut list = self.problems.into_inner();
-        list.sort_by_key(|problem| problem.line);
-        (Problems { file: file.to_owned(), list }, self.absent.into_inner())
+    /// What was found, once all is read.
+    pub(super) fn close(self) -> Findings {
+        for (line, key, wrong) in agree::contradictions(self.claims.take()) {
+            self.note(line, &key, wrong);
+        }
+        let in_order = |list: RefCell<Vec<Problem>>| {
+            let mut list = list.into_inner();
+            list.sort_by_key(|problem| problem.line);
+            list
+        };
+        Findings {
+            problems: in_order(self.problems),
+            warnings: in_order(self.warnings),
+            named: self.named.into_inner(),
+            absent: self.absent.into_inner(),
+        }
     }
 }
 
@@ -120,6 +167,50 @@ impl<'a> Section<'a> {
     /// Notes a problem of this key.
     pub(super) fn problem(&self, key: &str, what: impl Into<String>, fix: impl Into<String>) {
         self.book.note(self.line_of(key), &self.path_of(key), Wrong::new(what, fix));
+    }
+
+    /// Notes that a key is good and yet hardly meant so.
+    pub(super) fn warn(&self, key: &str, what: impl Into<String>, fix: impl Into<String>) {
+        let (line, key) = (Some(self.line_of(key)), self.path_of(key));
+        let warning = Problem { line, key, what: what.into(), fix: fix.into() };
+        self.book.warnings.borrow_mut().push(warning);
+    }
+
+    /// Whether something is wrong with this key itself.
+    pub(super) fn is_noted(&self, key: &str) -> bool {
+        let path = self.path_of(key);
+        let line = Some(self.line_of(key));
+        let problems = self.book.problems.borrow();
+        problems.iter().any(|problem| problem.key == path && problem.line == line)
+    }
+
+    /// Claims what this key says: nobody else may have it.
+    pub(super) fn claim(&self, key: &str, claim: Claim) {
+        self.claimed(key, claim, true);
+    }
+
+    /// Claims what follows of this key and cannot be chosen.
+    pub(super) fn claim_fixed(&self, key: &str, claim: Claim) {
+        self.claimed(key, claim, false);
+    }
+
+    fn claimed(&self, key: &str, claim: Claim, is_free: bool) {
+        let (line, path, has_key) = (self.line_of(key), self.path_of(key), self.has(key));
+        let place = match (has_key, self.table) {
+            (true, _) => format!("{path} at line {line}"),
+            (false, Some(_)) => format!("the default of {path} at line {line}"),
+            (false, None) => format!("the default of {path}"),
+        };
+        let is_written = has_key && is_free;
+        let claimed = Claimed { claim, key: path, line, place, is_written };
+        self.book.claims.borrow_mut().push(claimed);
+    }
+
+    /// Says what this key names on this machine.
+    pub(super) fn names(&self, key: &str, wanted: Wanted, path: &std::path::Path) {
+        let (line, path) = (self.line_of(key), path.to_owned());
+        let named = Named { wanted, path, key: self.path_of(key), line };
+        self.book.named.borrow_mut().push(named);
     }
 
     fn ask(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
@@ -182,25 +273,36 @@ impl<'a> Section<'a> {
         if found.is_some() && table.is_none() {
             self.problem(key, "is not a table", format!("write [{}]", self.path_of(key)));
         }
-        self.inner(key, self.line_of(key), table)
+        self.inner(self.path_of(key), self.line_of(key), table)
     }
 
-    /// The tables of an array of tables.
+    /// The tables of an array of tables. Those within another section are counted from
+    /// 0: many may stand on one line.
     pub(super) fn tables(&self, key: &'static str) -> Vec<Section<'a>> {
         let Some(value) = self.ask(key) else { return Vec::new() };
-        let array = value.get_ref().as_array();
-        let elements = array.into_iter().flat_map(|array| array.iter());
+        let path = self.path_of(key);
         let mut sections = Vec::new();
-        let mut is_wrong = array.is_none();
-        for element in elements {
-            let line = self.book.line_at(element.span().start);
-            match element.get_ref().as_table() {
-                Some(table) => sections.push(self.inner(key, line, Some(table))),
-                None => is_wrong = true,
+        let mut is_wrong = false;
+        match value.get_ref() {
+            DeValue::Array(array) => {
+                for (at, element) in array.iter().enumerate() {
+                    let line = self.book.line_at(element.span().start);
+                    let is_top = self.path.is_empty();
+                    let path = if is_top { path.clone() } else { format!("{path}[{at}]") };
+                    match element.get_ref().as_table() {
+                        Some(table) => sections.push(self.inner(path, line, Some(table))),
+                        None => is_wrong = true,
+                    }
+                }
             }
+            // A pair of brackets was forgotten: what is in it is checked all the same.
+            DeValue::Table(table) => {
+                sections.push(self.inner(path.clone(), self.line_of(key), Some(table)));
+                is_wrong = true;
+            }
+            _ => is_wrong = true,
         }
         if is_wrong {
-            let path = self.path_of(key);
             self.problem(key, "is not a list of tables", format!("write [[{path}]]"));
         }
         sections
@@ -209,14 +311,15 @@ impl<'a> Section<'a> {
     /// The `name` of every table of an array of tables, where it is a text.
     pub(super) fn names_of(&self, key: &str) -> Vec<&'a str> {
         let written = self.entries().find(|(name, _)| name.get_ref() == key);
-        let array = written.and_then(|(_, value)| value.get_ref().as_array());
+        let value = written.map(|(_, value)| value.get_ref());
+        let array = value.and_then(|value| value.as_array());
         let elements = array.into_iter().flat_map(|array| array.iter());
         let tables = elements.filter_map(|element| element.get_ref().as_table());
-        tables.filter_map(|table| table.get("name")?.get_ref().as_str()).collect()
+        let lone = value.and_then(|value| value.as_table());
+        tables.chain(lone).filter_map(|table| table.get("name")?.get_ref().as_str()).collect()
     }
 
-    fn inner(&self, key: &str, line: usize, table: Option<&'a DeTable<'a>>) -> Section<'a> {
-        let path = self.path_of(key);
+    fn inner(&self, path: String, line: usize, table: Option<&'a DeTable<'a>>) -> Section<'a> {
         Section { book: self.book, path, line, table, asked: RefCell::default() }
     }
 
@@ -225,19 +328,9 @@ impl<'a> Section<'a> {
         let asked = self.asked.borrow();
         for (name, _) in self.entries() {
             let name = name.get_ref().as_ref();
-            if asked.contains(&name) {
-                continue;
+            if !asked.contains(&name) {
+                self.problem(name, "unknown key", hints::of_key(name, &asked));
             }
-            let near = asked
-                .iter()
-                .map(|known| (strsim::damerau_levenshtein(known, name), known))
-                .filter(|(distance, known)| *distance <= 1 + known.len() / 3)
-                .min();
-            let fix = match near {
-                Some((_, known)) => format!("did you mean {known}?"),
-                None => format!("known here: {}", asked.join(", ")),
-            };
-            self.problem(name, "unknown key", fix);
         }
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use super::agree::Claim;
 use super::file::{Section, Wrong};
+use super::on_disk::Wanted;
 use super::page::Page;
 use super::units::{DAY, ms, secs};
 use super::value;
@@ -46,6 +48,10 @@ pub(super) fn file_source(section: &Section<'_>) -> Option<FileSource> {
     let from_start = section.read("from", true, value::one_of(&STARTS));
     let poll = section.read("poll", secs(1), poll);
     let complete_after = section.read("complete_after", secs(60), complete);
+    if let Some(path) = &path {
+        section.claim("path", Claim::follow(path));
+        section.names("path", Wanted::InFolder, path);
+    }
     Some(FileSource { path: path?, from_start, poll, complete_after })
 }
 

@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use toml::de::DeValue;
+
+use super::agree::Claim;
 use super::file::{Section, Wrong};
 use super::page::Page;
 use super::{credential, value};
@@ -19,13 +22,10 @@ pub struct Http {
 
 pub(super) fn http(section: Section<'_>) -> Http {
     let default = Some(SocketAddr::from(([127, 0, 0, 1], 9180)));
-    let listen = section.read("listen", default, |value| match value::text(value)?.as_str() {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            let what = format!("{text:?} is not an address");
-            Wrong::new(what, "write it like \"127.0.0.1:9180\", or \"\" for none")
-        }),
-    });
+    let listen = section.read("listen", default, listen);
+    if let Some(address) = listen {
+        section.claim("listen", Claim::Listen(address));
+    }
     let token_file = credential::file(&section, "token_file");
     if token_file.is_none() && listen.is_some_and(|address| !address.ip().is_loopback()) {
         section.problem(
@@ -39,6 +39,17 @@ pub(super) fn http(section: Section<'_>) -> Http {
     }
     section.refuse_unknown();
     Http { listen, token_file }
+}
+
+/// `IP:PORT`, or nothing when the text is empty.
+fn listen(value: &DeValue<'_>) -> Result<Option<SocketAddr>, Wrong> {
+    const FORM: &str = "write it like \"127.0.0.1:9180\", or \"\" for none";
+    let written = value::text_of(value, "an address", FORM)?;
+    if written.is_empty() {
+        return Ok(None);
+    }
+    let parsed = written.parse().map(Some);
+    parsed.map_err(|_| Wrong::new(format!("{written:?} is not an address"), FORM))
 }
 
 pub(super) fn print(page: &mut Page, http: &Http) {

@@ -24,7 +24,7 @@ pub struct Login {
 
 impl Login {
     /// The files that it names.
-    pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let Self { username: _, password_file, ca_file, cert_file, key_file } = self;
         [password_file, ca_file, cert_file, key_file].into_iter().flatten()
     }

@@ -3,6 +3,7 @@
 //! [`Config::load`] gives either a [`Config`] in which every default is filled
 //! in and every value lies in its range, or all [`Problems`] of the file at once.
 
+mod agree;
 mod check;
 mod conversions;
 mod credential;
@@ -10,11 +11,13 @@ mod dedupe;
 mod file;
 mod file_source;
 mod fixed;
+mod hints;
 mod http;
 mod lines;
 mod login;
 pub mod modbus;
 mod mqtt_source;
+mod on_disk;
 mod output;
 mod page;
 mod print;
@@ -55,12 +58,17 @@ pub use lines::{EntityPart, EntityTemplate, Format};
 pub use login::Login;
 pub use modbus::Modbus;
 pub use mqtt_source::{MqttSource, Payload, Topic};
-pub use output::{Ordered, Output, OutputKind};
+pub use output::{Ordered, Output, OutputKind, site_client_id};
 pub use source::{Pointer, Simulate, Source, SourceKind, SourceMap, TimeUnit};
 pub use time::SourceTime;
 pub use topic::{Filter, NameTemplate};
 pub use uplink::{Order, Protocol, Uplink, UplinkFormat};
 pub use url::MqttUrl;
+
+/// The name of the socket in the data directory where commands reach the agent.
+pub const CONTROL_SOCKET: &str = "control.sock";
+/// The name of the file in the data directory that one agent holds.
+pub const LOCK_FILE: &str = "LOCK";
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,8 +191,8 @@ pub struct Problem {
     pub fix: String,
 }
 
-/// Everything that is wrong with a file; at least one thing. Prints one line a
-/// problem: `FILE:LINE: key: what is wrong; what to do`.
+/// Everything that is wrong with a file, or everything to be warned of. Prints one line
+/// a problem: `FILE:LINE: key: what is wrong; what to do`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
     /// The file.
@@ -224,6 +232,28 @@ impl Clock {
     }
 }
 
+/// The configuration of a text in which nothing is wrong.
+fn whole(
+    text: &str,
+    path: &Path,
+    credentials: &Credentials,
+) -> Result<(Config, file::Findings), Problems> {
+    match check::check(text, credentials) {
+        (Some(config), found) if found.problems.is_empty() => Ok((config, found)),
+        (_, found) => Err(Problems { file: path.display().to_string(), list: found.problems }),
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Problems {
+    let problem = Problem {
+        line: None,
+        key: "file".to_owned(),
+        what: format!("cannot be read ({error})"),
+        fix: "check the path and the permissions".to_owned(),
+    };
+    Problems { file: path.display().to_string(), list: vec![problem] }
+}
+
 impl Config {
     /// Reads and checks a file; `credentials` are those that it may name.
     ///
@@ -231,17 +261,23 @@ impl Config {
     /// All problems of the file; or the one that it cannot be read.
     pub fn load(path: &Path, credentials: &Credentials) -> Result<Config, Problems> {
         match std::fs::read_to_string(path) {
-            Ok(text) => check::check(&text, &path.display().to_string(), credentials).0,
-            Err(error) => Err(Problems {
-                file: path.display().to_string(),
-                list: vec![Problem {
-                    line: None,
-                    key: "file".to_owned(),
-                    what: format!("cannot be read ({error})"),
-                    fix: "check the path and the permissions".to_owned(),
-                }],
-            }),
+            Ok(text) => whole(&text, path, credentials).map(|(config, _)| config),
+            Err(error) => Err(unreadable(path, &error)),
         }
+    }
+
+    /// The same for whoever wants to know all of it: also what is good and yet hardly
+    /// meant, and what the file names that is not there, for the user who asks.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn survey(path: &Path, credentials: &Credentials) -> Result<(Config, Problems), Problems> {
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+        let (config, found) = whole(&text, path, credentials)?;
+        let missing = found.named.iter().filter_map(on_disk::Named::problem);
+        let mut list: Vec<Problem> = found.warnings.iter().cloned().chain(missing).collect();
+        list.sort_by_key(|warning| warning.line);
+        Ok((config, Problems { file: path.display().to_string(), list }))
     }
 
     /// `gateway.data_dir` of a file, whatever else is wrong with it.
@@ -257,7 +293,7 @@ impl Config {
     /// # Errors
     /// All problems of the text.
     pub fn parse(text: &str, path: &Path) -> Result<Config, Problems> {
-        check::check(text, &path.display().to_string(), &Credentials::Unseen).0
+        whole(text, path, &Credentials::Unseen).map(|(config, _)| config)
     }
 
     /// All keys with the values in force, as TOML that parses to this same

@@ -6,6 +6,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::file::{Section, Wrong};
+use super::on_disk::Wanted;
 use super::page::{Page, word};
 use super::units::{DAY, ms, secs};
 use super::value::{self, quoted};
@@ -101,8 +102,8 @@ const PARITIES: [(&str, Parity); 3] =
     [("none", Parity::None), ("even", Parity::Even), ("odd", Parity::Odd)];
 const NOTATIONS: [(&str, Notation); 2] = [("wire", Notation::Wire), ("40001", Notation::FromOne)];
 
-/// The keys of a `modbus` source. `None` only after a problem was noted.
-pub(super) fn read(section: &Section<'_>) -> Option<Modbus> {
+/// The keys of a `modbus` source.
+pub(super) fn read(section: &Section<'_>) -> Modbus {
     let line = line(section);
     let unit_id = section.read("unit_id", 1, value::integer(0..=255)) as u8;
     let poll = section.read("poll", secs(1), value::duration(ms(10)..=DAY));
@@ -116,7 +117,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<Modbus> {
         section.problem("unit_id", what, "use 1 to 247");
     }
     let sections = section.tables("registers");
-    if sections.is_empty() {
+    if sections.is_empty() && !section.is_noted("registers") {
         let fix = "write registers = [ { property = \"pressure\", table = \"holding\", \
                    address = 10, type = \"f32\" } ]";
         section.problem("registers", "nothing is read", fix);
@@ -125,24 +126,21 @@ pub(super) fn read(section: &Section<'_>) -> Option<Modbus> {
         let what = format!("{} registers are too many", sections.len());
         section.problem("registers", what, format!("use at most {SOURCE_REGISTERS_MAX}"));
     }
-    let mut is_whole = true;
     let mut registers: Vec<Register> = Vec::new();
-    for one in sections {
-        match register::read(&one, notation, block_max) {
-            Some(register) => {
-                if registers.iter().any(|known| known.names_the_same(&register)) {
-                    let what =
-                        format!("{:?} is the property of an earlier register", register.property);
-                    one.problem("property", what, "give each its own");
-                }
-                registers.push(register);
-            }
-            None => is_whole = false,
+    for one in &sections {
+        let register = register::read(one, notation, block_max);
+        if registers.iter().any(|known| known.names_the_same(&register)) {
+            let what = format!("{:?} is the property of an earlier register", register.property);
+            one.problem("property", what, "give each its own");
         }
+        registers.push(register);
     }
-    let line = line?;
-    is_whole.then_some(Modbus {
-        line,
+    if !section.has("notation") {
+        warn_of_notation(&sections, &registers);
+    }
+    let nowhere = ModbusLine::Tcp { host: String::new(), port: 0, is_rtu: false };
+    Modbus {
+        line: line.unwrap_or(nowhere),
         unit_id,
         poll,
         timeout,
@@ -150,7 +148,24 @@ pub(super) fn read(section: &Section<'_>) -> Option<Modbus> {
         gap_max,
         notation,
         registers,
-    })
+    }
+}
+
+/// The commonest mistake: an address copied from a manual that counts from 40001. Said
+/// once for a source, and only where it does not say how its addresses are meant.
+fn warn_of_notation(sections: &[Section<'_>], registers: &[Register]) {
+    let mut odd = sections.iter().zip(registers).filter(|(_, one)| register::is_of_manual(one));
+    let Some((section, register)) = odd.next() else { return };
+    let more = match odd.count() {
+        0 => String::new(),
+        more => format!(" ({more} more like it)"),
+    };
+    let what = format!(
+        "{} is taken as in the frame, and looks like one of a manual that counts from 40001{more}",
+        register.address
+    );
+    let fix = "write notation = \"40001\" in the source if it is one, notation = \"wire\" if not";
+    section.warn("address", what, fix);
 }
 
 fn line(section: &Section<'_>) -> Option<ModbusLine> {
@@ -173,6 +188,9 @@ fn line(section: &Section<'_>) -> Option<ModbusLine> {
     section.out_of_place("rtu_over_tcp", "is of an address", "leave it out");
     section.out_of_place("address", "is not of a serial port", "leave one of them out");
     let path = section.require("serial", "\"/dev/ttyUSB0\"", value::path);
+    if let Some(path) = &path {
+        section.names("serial", Wanted::Device, path);
+    }
     let baud = section.read("baud", 19_200, value::integer(300..=4_000_000)) as u32;
     let parity = section.read("parity", Parity::Even, value::one_of(&PARITIES));
     let stop_bits = section.read("stop_bits", 1, value::integer(1..=2)) as u8;
@@ -181,11 +199,9 @@ fn line(section: &Section<'_>) -> Option<ModbusLine> {
 
 /// `HOST` or `HOST:PORT`.
 fn host(value: &DeValue<'_>) -> Result<(String, u16), Wrong> {
-    let written = value::text(value)?;
-    parse_host(&written).ok_or_else(|| {
-        let what = format!("{written:?} is not an address");
-        Wrong::new(what, "write it like \"10.0.0.10:502\", \"[fd00::7]:502\" or \"meter.local\"")
-    })
+    const FORM: &str = "write it like \"10.0.0.10:502\", \"[fd00::7]:502\" or \"meter.local\"";
+    let written = value::text_of(value, "an address", FORM)?;
+    parse_host(&written).ok_or_else(|| Wrong::new(format!("{written:?} is not an address"), FORM))
 }
 
 /// A host and a port from `HOST` or `HOST:PORT`; the port of Modbus is 502.
@@ -228,8 +244,13 @@ fn serial_port(source: &Source) -> Option<&SerialPort> {
 /// Without an entity of the source, each register needs one of its own.
 pub(super) fn require_entities(section: &Section<'_>, kind: Option<&SourceKind>) {
     let Some(SourceKind::Modbus(modbus)) = kind else { return };
-    if let Some(bare) = modbus.registers.iter().find(|one| one.entity.is_none()) {
-        let what = format!("missing, and the register {:?} has none of its own", bare.property);
+    let mut numbered = modbus.registers.iter().enumerate();
+    if let Some((at, bare)) = numbered.find(|(_, one)| one.entity.is_none()) {
+        let which = match bare.property.as_str() {
+            "" => format!("registers[{at}]"),
+            property => format!("the register {property:?}"),
+        };
+        let what = format!("missing, and {which} has none of its own");
         section.problem("entity", what, "write entity = \"press-1\"");
     }
 }

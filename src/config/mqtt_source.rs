@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::agree::Claim;
 use super::file::{Section, Wrong};
 use super::login::{self, Login};
 use super::page::{Page, word};
@@ -93,28 +94,31 @@ const SESSION_EXPIRY: Duration = secs(7 * 24 * 3_600);
 const SESSION_EXPIRY_MAX: Duration = TEN_YEARS;
 const RECONNECT: (Duration, Duration) = (secs(1), secs(30));
 
-/// The keys of a section; `None` only after a problem was noted.
-pub(super) fn read(section: &Section<'_>, gateway: &str, name: Option<&str>) -> Option<MqttSource> {
+/// The keys of a section.
+pub(super) fn read(section: &Section<'_>, gateway: &str, name: Option<&str>) -> MqttSource {
     let wait = || value::duration(ms(10)..=HOUR);
     let url = section.require("url", "\"mqtt://127.0.0.1:1883\"", super::url::mqtt_url);
     let own_id = format!("tidegate-{gateway}-{}", name.unwrap_or_default());
     let protocol = section.read("protocol", Protocol::V5, value::one_of(&PROTOCOLS));
     let login = login::read(section, url.as_ref());
     let source = MqttSource {
-        url: url?,
+        url: url.unwrap_or_else(MqttUrl::nowhere),
         protocol,
         client_id: section.read("client_id", own_id, client_id),
         login,
         keep_alive: section.read("keep_alive", secs(30), whole_seconds),
         session_expiry: session_expiry(section, protocol),
-        topics: topics(section)?,
+        topics: topics(section),
         reconnect_min: section.read("reconnect_min", RECONNECT.0, wait()),
         reconnect_max: section.read("reconnect_max", RECONNECT.1, wait()),
     };
     if source.reconnect_max < source.reconnect_min {
         section.problem("reconnect_max", "is less than reconnect_min", "raise it");
     }
-    Some(source)
+    if !source.url.is_nowhere() && (name.is_some() || section.has("client_id")) {
+        section.claim("client_id", Claim::session(&source.url, &source.client_id));
+    }
+    source
 }
 
 fn session_expiry(section: &Section<'_>, protocol: Protocol) -> Option<Duration> {
@@ -127,46 +131,41 @@ fn session_expiry(section: &Section<'_>, protocol: Protocol) -> Option<Duration>
     section.read("session_expiry", Some(SESSION_EXPIRY), value::or_none(length))
 }
 
-fn topics(section: &Section<'_>) -> Option<Vec<Topic>> {
+fn topics(section: &Section<'_>) -> Vec<Topic> {
     let sections = section.tables("topics");
-    if sections.is_empty() {
+    if sections.is_empty() && !section.is_noted("topics") {
         let what = if section.has("topics") { "is empty" } else { "missing" };
         let fix = "write topics = [ { filter = \"plant/+/+\", entity = \"{1}\", property = \"{2}\", \
                    format = \"value\" } ]";
         section.problem("topics", what, fix);
-        return None;
     }
     if sections.len() > TOPICS_MAX {
         let what = format!("{} filters are too many", sections.len());
         section.problem("topics", what, format!("use at most {TOPICS_MAX}"));
     }
-    let mut topics: Vec<Topic> = Vec::new();
-    let mut is_whole = true;
-    for section in sections {
-        let Some(topic) = topic(&section) else {
-            is_whole = false;
-            continue;
-        };
-        if topics.iter().any(|known| known.filter == topic.filter) {
-            let what = format!("{:?} is there twice", topic.filter.as_str());
-            section.problem("filter", what, "leave one");
-        }
-        topics.push(topic);
-    }
-    let bytes: usize = topics.iter().map(|topic| topic.filter.as_str().len() + 1).sum();
+    let mut filters: Vec<Filter> = Vec::new();
+    let topics: Vec<Topic> =
+        sections.iter().filter_map(|section| topic(section, &mut filters)).collect();
+    let bytes: usize = filters.iter().map(|filter| filter.as_str().len() + 1).sum();
     if bytes > FILTER_BYTES_MAX {
         let what = format!("the filters have {bytes} bytes together");
         let fix = format!("use at most {FILTER_BYTES_MAX}: two sources, or wildcards");
         section.problem("topics", what, fix);
     }
-    is_whole.then_some(topics)
+    topics
 }
 
-fn topic(section: &Section<'_>) -> Option<Topic> {
+/// One element of `topics`, whose filter joins those before it. `None` only after a
+/// problem was noted.
+fn topic(section: &Section<'_>, filters: &mut Vec<Filter>) -> Option<Topic> {
     let filter = section.require("filter", "\"plant/+/+\"", |value| {
         let fix = "write it like \"plant/+/+\" or \"readers/#\"";
         Filter::parse(&value::text(value)?).map_err(|what| Wrong::new(what, fix))
     });
+    if let Some(twice) = filter.as_ref().filter(|filter| filters.contains(filter)) {
+        section.problem("filter", format!("{:?} is there twice", twice.as_str()), "leave one");
+    }
+    filters.extend(filter.clone());
     let wildcards = filter.as_ref().map_or(usize::MAX, Filter::wildcards);
     let name = |key: &'static str| {
         section.read(key, None, |value| {
@@ -224,14 +223,8 @@ pub(super) struct Around<'a> {
     pub(super) outputs: &'a [Output],
 }
 
-/// What must agree with the rest of the source, with other sources, and with the
-/// rest of the gateway.
-pub(super) fn agree(
-    section: &Section<'_>,
-    source: &Source,
-    others: &[Source],
-    around: &Around<'_>,
-) {
+/// What must agree with the rest of the source, and with the rest of the gateway.
+pub(super) fn agree(section: &Section<'_>, source: &Source, around: &Around<'_>) {
     let SourceKind::Mqtt(mqtt) = &source.kind else { return };
     let is_value = |topic: &&Topic| matches!(topic.payload, Payload::Value { .. });
     let bare = mqtt.topics.iter().filter(is_value).find(|topic| {
@@ -241,32 +234,24 @@ pub(super) fn agree(
         let what = format!("missing, and the topic {:?} has none of its own", bare.filter.as_str());
         section.problem("entity", what, "write entity = \"{1}\" in the topic");
     }
+    // Of topics that cannot be read nobody knows what they have.
+    let is_read = !mqtt.topics.is_empty();
     let has = |wanted: fn(&Payload) -> bool| mqtt.topics.iter().any(|topic| wanted(&topic.payload));
     let has_name = match source.dedupe.key {
         None => true,
         Some(By::Id) => has(|payload| matches!(payload, Payload::Json { .. })),
         Some(By::EventTime) => has(|payload| !matches!(payload, Payload::Value { .. })),
     };
-    if !has_name {
+    if is_read && !has_name {
         let what = "has nothing to go by: no topic has payloads that say it";
         section.problem("dedupe", what, "use format = \"json\", or key = \"none\"");
     }
-    // Two sessions of one name throw each other out, for ever.
+    if mqtt.url.is_nowhere() {
+        return;
+    }
     let same = |url: &MqttUrl| (&url.host, url.port) == (&mqtt.url.host, mqtt.url.port);
     let uplinks = around.uplinks.iter().filter(|uplink| same(&uplink.url));
-    let taken_by_uplink = uplinks.clone().find(|uplink| uplink.client_id == mqtt.client_id);
-    let taken_by_source = others.iter().find(|other| match &other.kind {
-        SourceKind::Mqtt(other) => same(&other.url) && other.client_id == mqtt.client_id,
-        _ => false,
-    });
-    let taken_by = taken_by_uplink
-        .map(|uplink| format!("the uplink {}", uplink.name))
-        .or(taken_by_source.map(|source| format!("the source {}", source.name)));
-    if let Some(by) = taken_by {
-        let what = format!("{:?} is that of {by} at the same broker", mqtt.client_id);
-        section.problem("client_id", what, "give each its own");
-    }
-    let own = uplinks.clone().flat_map(|uplink| own_topics(around.gateway, Some(uplink)));
+    let own = uplinks.flat_map(|uplink| own_topics(around.gateway, Some(uplink)));
     let is_output =
         |output: &&Output| matches!(&output.kind, OutputKind::Mqtt { url, .. } if same(url));
     let on_site = around.outputs.iter().filter(is_output);

@@ -33,9 +33,10 @@ fn refused(lines: &str, expected: &str) {
     check(&format!("{SOURCE}\n{lines}"), &format!("t.toml:{expected}"));
 }
 
-/// What is said about topics: line 10.
+/// What is said about the last of these topics: line 10.
 fn refused_topics(topics: &str, expected: &str) {
-    refused(&format!("topics = [ {topics} ]"), &format!("10: source.topics.{expected}"));
+    let last = topics.matches("filter =").count() - 1;
+    refused(&format!("topics = [ {topics} ]"), &format!("10: source.topics[{last}].{expected}"));
 }
 
 #[test]
@@ -170,8 +171,8 @@ fn neither_another_client_nor_what_this_gateway_sends_is_taken() {
     let at_uplink = SOURCE.replace("mqtt://site", "mqtt://b");
     check(
         &format!("{at_uplink}\n{TOPICS}\nclient_id = \"tidegate-gw\""),
-        "t.toml:11: source.client_id: \"tidegate-gw\" is that of the uplink main at the same \
-         broker; give each its own",
+        "t.toml:11: source.client_id: the client id \"tidegate-gw\" is taken at this broker: the \
+         default of uplink.client_id at line 4 has it; give each its own",
     );
     let twice = format!(
         "{SOURCE}\n{TOPICS}\n{}\nclient_id = \"tidegate-gw-a\"\n{TOPICS}",
@@ -179,8 +180,8 @@ fn neither_another_client_nor_what_this_gateway_sends_is_taken() {
     );
     check(
         &twice,
-        "t.toml:15: source.client_id: \"tidegate-gw-a\" is that of the source a at the same \
-         broker; give each its own",
+        "t.toml:15: source.client_id: the client id \"tidegate-gw-a\" is taken at this broker: the \
+         default of source.client_id at line 6 has it; give each its own",
     );
     for (filter, own) in [
         ("#", "tidegate/gw/readings/s"),

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use super::agree::Claim;
 use super::file::{Section, Wrong};
 use super::login::{self, Login};
+use super::on_disk::Wanted;
 use super::page::Page;
 use super::units::{YEAR, ms, secs};
 use super::value::{self, duration_text};
@@ -63,53 +65,66 @@ pub enum OutputKind {
 }
 
 /// The outputs of a file; `windows` and `sources` are the names of those in it.
-/// `None` only after a problem was noted.
+/// Those that cannot be read are left out, after a problem was noted.
 pub(super) fn outputs(
     root: &Section<'_>,
+    gateway: &str,
     windows: &[&str],
     sources: &[&str],
-) -> Option<Vec<Output>> {
+) -> Vec<Output> {
     let sections = root.tables("output");
     if sections.len() > limits::OUTPUTS_MAX {
         let what = format!("{} outputs are too many", sections.len());
         root.problem("output", what, format!("use at most {}", limits::OUTPUTS_MAX));
     }
     let mut lines: BTreeMap<String, usize> = BTreeMap::new();
-    let mut all = Some(Vec::new());
-    for section in sections {
-        let Some(output) = output(&section, windows, sources) else {
-            all = None;
-            continue;
-        };
+    let mut all = Vec::new();
+    for (number, section) in (1..).zip(&sections) {
+        let Some(output) = output(section, windows, sources) else { continue };
+        match &output.kind {
+            OutputKind::Mqtt { url, .. } => {
+                let client_id = site_client_id(gateway, number);
+                section.claim_fixed("url", Claim::session(url, &client_id));
+            }
+            OutputKind::Jsonl { path } => {
+                section.claim("path", Claim::path(path));
+                section.names("path", Wanted::InFolder, path);
+            }
+            OutputKind::Socket { address } => section.claim("address", Claim::listen(address)),
+        }
+        // Two of the other types are never in one place.
         if output.ordered.is_some()
+            && matches!(output.kind, OutputKind::Mqtt { .. })
             && let Some(first) = lines.insert(output.order_name(), section.line())
         {
             let what = format!("the output at line {first} gives readings to the same place");
             section.problem("ordered_readings", what, "leave it true in one of them");
         }
-        if let Some(all) = &mut all {
-            all.push(output);
-        }
+        all.push(output);
     }
     all
 }
 
 fn output(section: &Section<'_>, windows: &[&str], sources: &[&str]) -> Option<Output> {
     let kinds = [("mqtt", 0), ("jsonl", 1), ("socket", 2)];
-    // Which keys are known depends on the type: without it nothing can be said.
-    let kind = match section.require("type", "\"jsonl\"", value::one_of(&kinds))? {
-        0 => mqtt(section),
-        1 => section
+    let of_type = section.require("type", "\"jsonl\"", value::one_of(&kinds));
+    let kind = match of_type {
+        None => None,
+        Some(0) => mqtt(section),
+        Some(1) => section
             .require("path", "\"/var/log/tidegate/windows.jsonl\"", value::path)
             .map(|path| OutputKind::Jsonl { path }),
-        _ => section
+        Some(_) => section
             .require("address", "\"127.0.0.1:7100\"", value::address)
             .map(|address| OutputKind::Socket { address }),
     };
     let names = |value: &DeValue<'_>| value::names(value, "window", windows);
     let windows = section.read("windows", Vec::new(), names);
     let ordered = ordered(section, sources);
-    section.refuse_unknown();
+    // Which other keys are known depends on the type.
+    if of_type.is_some() {
+        section.refuse_unknown();
+    }
     Some(Output { kind: kind?, windows, ordered })
 }
 
@@ -155,6 +170,11 @@ impl Output {
             OutputKind::Socket { address } => format!("socket {address}"),
         }
     }
+}
+
+/// The name of an output at its broker; `number` is its place among all outputs, from 1.
+pub fn site_client_id(gateway: &str, number: usize) -> String {
+    format!("tidegate-{gateway}-site-{number}")
 }
 
 /// The orders that these outputs ask for.

@@ -102,8 +102,8 @@ fn outputs_are_checked() {
         "t.toml:10: output.idle_after: \"10ms\" is out of range; use 100ms to 1year 18h",
     );
     check_output(
-        "type = 'jsonl'\npath = '/r'\nordered_readings = true\n[[output]]\ntype = 'jsonl'\n\
-         path = '/r'\nordered_readings = true",
+        "type = 'mqtt'\nurl = 'mqtt://s'\nordered_readings = true\n[[output]]\ntype = 'mqtt'\n\
+         url = 'mqtt://s'\nordered_readings = true",
         "t.toml:13: output.ordered_readings: the output at line 6 gives readings to the same \
          place; leave it true in one of them",
     );

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::agree::Claim;
 use super::conversions::conversions;
 use super::dedupe::source_dedupe;
 use super::file::Section;
@@ -186,9 +187,8 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// All sources; `None` only after a problem was noted.
-pub(super) fn sources(root: &Section<'_>, around: &mqtt_source::Around<'_>) -> Option<Vec<Source>> {
-    let mut is_whole = true;
+/// All sources. Those that cannot be read are left out, after a problem was noted.
+pub(super) fn sources(root: &Section<'_>, around: &mqtt_source::Around<'_>) -> Vec<Source> {
     let mut sources: Vec<Source> = Vec::new();
     let mut lines: BTreeMap<String, usize> = BTreeMap::new();
     for section in root.tables("source") {
@@ -199,24 +199,20 @@ pub(super) fn sources(root: &Section<'_>, around: &mqtt_source::Around<'_>) -> O
             section.problem("name", what, "give each source its own name");
         }
         lines.extend(name.clone().map(|name| (name, line)));
-        match source(&section, name, around.gateway) {
-            Some(source) => {
-                mqtt_source::agree(&section, &source, &sources, around);
-                if let Some(other) = modbus::contradicted(&sources, &source) {
-                    let what = format!("the source {other} uses this port in another way");
-                    let fix = "write the same baud, parity and stop_bits";
-                    section.problem("serial", what, fix);
-                }
-                sources.push(source);
-            }
-            None => is_whole = false,
+        let Some(source) = source(&section, name, around.gateway) else { continue };
+        mqtt_source::agree(&section, &source, around);
+        if let Some(other) = modbus::contradicted(&sources, &source) {
+            let what = format!("the source {other} uses this port in another way");
+            let fix = "write the same baud, parity and stop_bits";
+            section.problem("serial", what, fix);
         }
+        sources.push(source);
     }
     if sources.len() > limits::SOURCES_MAX {
         let what = format!("{} sources are too many", sources.len());
         root.problem("source", what, format!("use at most {}", limits::SOURCES_MAX));
     }
-    is_whole.then_some(sources)
+    sources
 }
 
 /// What a source is, as the key `type` has it.
@@ -251,24 +247,30 @@ const TIME_UNITS: [(&str, TimeUnit); 5] = [
 
 /// `None` only after a problem was noted.
 fn source(section: &Section<'_>, name: Option<String>, gateway: &str) -> Option<Source> {
-    // Which keys are known depends on the type: without it nothing can be said.
-    let of_type = section.require("type", "\"listen\"", value::one_of(&TYPES))?;
+    let of_type = section.require("type", "\"listen\"", value::one_of(&TYPES));
+    let Some(of_type) = of_type else {
+        keys_of_any_type(section);
+        return None;
+    };
     let kind = match of_type {
         Type::Listen => listen(section),
-        Type::Stdin => Some(SourceKind::Stdin),
+        Type::Stdin => {
+            section.claim("type", Claim::Stdin);
+            Some(SourceKind::Stdin)
+        }
         Type::File => file_source::file_source(section).map(SourceKind::File),
         Type::Http => {
             let max_body = section.read("max_body", MIB, value::size(KIB..=16 * MIB));
             Some(SourceKind::Http { max_body: max_body as usize })
         }
-        Type::Mqtt => mqtt_source::read(section, gateway, name.as_deref()).map(SourceKind::Mqtt),
-        Type::Modbus => modbus::read(section).map(SourceKind::Modbus),
+        Type::Mqtt => Some(SourceKind::Mqtt(mqtt_source::read(section, gateway, name.as_deref()))),
+        Type::Modbus => Some(SourceKind::Modbus(modbus::read(section))),
         Type::Simulate => Some(SourceKind::Simulate(simulate(section))),
     };
     // The arrival of what a file or a broker has kept says nothing.
     let is_live = !matches!(kind, Some(SourceKind::File(_) | SourceKind::Mqtt(_)));
     let mut source = Source {
-        name: name.clone().unwrap_or_default(),
+        name: name.unwrap_or_default(),
         kind: SourceKind::Stdin,
         format: Format::Json,
         max_line: limits::LINE_BYTES_MAX,
@@ -294,8 +296,14 @@ fn source(section: &Section<'_>, name: Option<String>, gateway: &str) -> Option<
     source.values = value_rules::read(section);
     source.dedupe = source_dedupe(section.table("dedupe"), &source);
     section.refuse_unknown();
-    name?;
     Some(Source { kind: kind?, ..source })
+}
+
+/// Where the type is not known, and with it which keys are: whatever it will be, these
+/// values must be right.
+fn keys_of_any_type(section: &Section<'_>) {
+    source_time(section.table("time"), true);
+    value_rules::read(section);
 }
 
 /// The keys of sources that are told lines: only those have something to map.
@@ -325,6 +333,9 @@ fn line_keys(section: &Section<'_>, kind: Option<&SourceKind>, source: &mut Sour
 fn listen(section: &Section<'_>) -> Option<SourceKind> {
     let address: Option<Address> = section.require("address", "\"127.0.0.1:7000\"", value::address);
     let acknowledge = section.read("acknowledge", false, value::boolean);
+    if let Some(address) = &address {
+        section.claim("address", Claim::listen(address));
+    }
     Some(SourceKind::Listen { address: address?, acknowledge })
 }
 

@@ -151,9 +151,10 @@ fn near(written: &str) -> Option<&'static str> {
 /// An instant or a day (its first instant, UTC), or nothing when the text is
 /// empty.
 fn optional_day(value: &DeValue<'_>) -> Result<Option<EventTime>, Wrong> {
+    const FORM: &str = "write it like \"2019-05-01\" or \"2019-05-01T00:00:00Z\"";
     let written = match value {
         DeValue::Datetime(written) => written.to_string(),
-        other => value::text(other)?,
+        other => value::text_of(other, "a time", FORM)?,
     };
     if written.is_empty() {
         return Ok(None);
@@ -168,8 +169,10 @@ fn optional_day(value: &DeValue<'_>) -> Result<Option<EventTime>, Wrong> {
                 },
             )
         }
-        Err(_) => value::instant(value).map(Some).map_err(|wrong| {
-            Wrong::new(wrong.what, "write it like \"2019-05-01\" or \"2019-05-01T00:00:00Z\"")
-        }),
+        Err(_) => value::instant(value).map(Some).map_err(|wrong| Wrong::new(wrong.what, FORM)),
     }
 }
+
+#[cfg(test)]
+#[path = "time_tests.rs"]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::agree::Claim;
 use super::file::{Section, Wrong};
 use super::login::Login;
 use super::page::{Page, word};
@@ -135,30 +136,25 @@ impl Uplink {
     }
 }
 
-/// The uplinks of a file. `None` only after a problem was noted.
-pub(super) fn uplinks(root: &Section<'_>, gateway: &str) -> Option<Vec<Uplink>> {
+/// The uplinks of a file, as far as they can be read.
+pub(super) fn uplinks(root: &Section<'_>, gateway: &str) -> Vec<Uplink> {
     let sections = root.tables("uplink");
-    if sections.is_empty() {
+    if sections.is_empty() && !root.is_noted("uplink") {
         root.problem("uplink", "missing", "write [[uplink]] with the broker's url");
-        return None;
     }
     if sections.len() > limits::UPLINKS_MAX {
         let what = format!("{} uplinks are too many", sections.len());
         root.problem("uplink", what, format!("use at most {}", limits::UPLINKS_MAX));
     }
     let mut read: Vec<Uplink> = Vec::new();
-    let mut is_whole = true;
     for section in sections {
-        match uplink(&section, gateway, &read) {
-            Some(one) => read.push(one),
-            None => is_whole = false,
-        }
+        read.push(uplink(&section, gateway, &read));
         section.refuse_unknown();
     }
-    is_whole.then_some(read)
+    read
 }
 
-fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Uplink> {
+fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Uplink {
     let topic = "tidegate/{gateway}/readings/{source}".to_owned();
     let inflight = value::integer(1..=limits::INFLIGHT_MAX as u64);
     let keep_alive = section.read("keep_alive", secs(30), whole_seconds);
@@ -181,7 +177,7 @@ fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Upl
     let batch_readings = value::integer(1..=limits::BATCH_READINGS_MAX as u64);
     let uplink = Uplink {
         name,
-        url: broker.unwrap_or(MqttUrl { is_tls: true, host: String::new(), port: 0, path: None }),
+        url: broker.unwrap_or_else(MqttUrl::nowhere),
         protocol: section.read("protocol", Protocol::V5, value::one_of(&PROTOCOLS)),
         client_id: section.read("client_id", own_id, client_id),
         login,
@@ -211,7 +207,10 @@ fn uplink(section: &Section<'_>, gateway: &str, others: &[Uplink]) -> Option<Upl
         reconnect_max: section.read("reconnect_max", secs(60), value::duration(ms(10)..=HOUR)),
     };
     agree(section, &uplink);
-    section.has("url").then_some(uplink)
+    if !uplink.url.is_nowhere() {
+        section.claim("client_id", Claim::session(&uplink.url, &uplink.client_id));
+    }
+    uplink
 }
 
 /// Keys of an uplink that must agree with each other.
@@ -259,7 +258,8 @@ fn optional_topic(value: &toml::de::DeValue<'_>) -> Result<Option<String>, Wrong
 
 /// `"none"`, or readings a second as in `"2000/s"`.
 fn rate(value: &toml::de::DeValue<'_>) -> Result<Option<u64>, Wrong> {
-    let written = value::text(value)?;
+    const FORM: &str = "write readings a second like \"2000/s\", or \"none\"";
+    let written = value::text_of(value, "a rate", FORM)?;
     if written == "none" {
         return Ok(None);
     }
@@ -267,10 +267,7 @@ fn rate(value: &toml::de::DeValue<'_>) -> Result<Option<u64>, Wrong> {
     match per_second {
         Some(per_second @ 1..=10_000_000) => Ok(Some(per_second)),
         Some(_) => Err(Wrong::new(format!("{written:?} is out of range"), "use 1/s to 10000000/s")),
-        None => {
-            let fix = "write readings a second like \"2000/s\", or \"none\"";
-            Err(Wrong::new(format!("{written:?} is not a rate"), fix))
-        }
+        None => Err(Wrong::new(format!("{written:?} is not a rate"), FORM)),
     }
 }
 

@@ -21,6 +21,8 @@ pub struct MqttUrl {
     pub path: Option<String>,
 }
 
+const FORM: &str = "write it like \"mqtts://broker.example:8883\"";
+
 impl MqttUrl {
     /// As it is written in the configuration.
     ///
@@ -28,6 +30,16 @@ impl MqttUrl {
     /// What is wrong with it, and what to do.
     pub fn parse(written: &str) -> Result<MqttUrl, String> {
         mqtt_url_of(written).map_err(|wrong| format!("{}: {}", wrong.what, wrong.fix))
+    }
+
+    /// Stands in for one that cannot be used.
+    pub(super) fn nowhere() -> MqttUrl {
+        MqttUrl { is_tls: true, host: String::new(), port: 0, path: None }
+    }
+
+    /// Whether it stands in for one that cannot be used.
+    pub(super) fn is_nowhere(&self) -> bool {
+        self.host.is_empty()
     }
 }
 
@@ -51,12 +63,11 @@ impl fmt::Display for MqttUrl {
 /// `mqtt://host[:port]`, `mqtts://host[:port]`, `ws://host[:port][/path]` or
 /// `wss://host[:port][/path]`.
 pub(super) fn mqtt_url(value: &DeValue<'_>) -> Checked<MqttUrl> {
-    mqtt_url_of(&value::text(value)?)
+    mqtt_url_of(&value::text_of(value, "a url", FORM)?)
 }
 
 /// The same of a text.
 pub(super) fn mqtt_url_of(written: &str) -> Checked<MqttUrl> {
-    const FORM: &str = "write it like \"mqtts://broker.example:8883\"";
     let wrong = |what: String| Wrong::new(what, FORM);
     let Some((scheme, rest)) = written.split_once("://") else {
         return Err(wrong(format!("{written:?} has no scheme")));

@@ -10,16 +10,23 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::file::Wrong;
-use super::{Address, Pointer};
+use super::{Address, Pointer, hints};
+use crate::core::limits;
 use crate::core::time::EventTime;
 
 pub(super) type Checked<T> = Result<T, Wrong>;
 
 /// Any text.
 pub(super) fn text(value: &DeValue<'_>) -> Checked<String> {
+    text_of(value, "a text", "put it in quotes")
+}
+
+/// A text of a form of its own, which quotes alone would not give it: `what` it is, with
+/// its article, and what to write.
+pub(super) fn text_of(value: &DeValue<'_>, what: &str, form: &str) -> Checked<String> {
     match value {
         DeValue::String(text) => Ok(text.clone().into_owned()),
-        other => Err(Wrong::new(format!("is {}, not a text", article(other)), "put it in quotes")),
+        other => Err(Wrong::new(format!("is {}, not {what}", article(other)), form)),
     }
 }
 
@@ -100,10 +107,9 @@ pub(super) fn names(value: &DeValue<'_>, noun: &str, known: &[&str]) -> Checked<
 }
 
 fn suggestion(name: &str, noun: &str, known: &[&str]) -> String {
-    let known = known.iter().copied();
-    match known.clone().map(|known| (strsim::damerau_levenshtein(known, name), known)).min() {
-        Some((far, known)) if far <= 1 + known.len() / 3 => format!("did you mean {known:?}?"),
-        Some(_) => format!("known here: {}", known.collect::<Vec<_>>().join(", ")),
+    match hints::near(name, known) {
+        Some(known) => format!("did you mean {known:?}?"),
+        None if !known.is_empty() => format!("known here: {}", known.join(", ")),
         None => format!("write a [[{noun}]] of that name, or leave it out"),
     }
 }
@@ -242,15 +248,16 @@ pub(super) fn path(value: &DeValue<'_>) -> Checked<PathBuf> {
 
 /// An instant: RFC 3339 with an offset, as text or as a TOML date-time.
 pub(super) fn instant(value: &DeValue<'_>) -> Checked<EventTime> {
+    const FORM: &str = "write it like \"2015-01-01T00:00:00Z\"";
     let written = match value {
         DeValue::Datetime(written) => written.to_string(),
-        other => text(other)?,
+        other => text_of(other, "a time", FORM)?,
     };
     let parsed = chrono::DateTime::parse_from_rfc3339(&written).ok();
     parsed.and_then(|time| time.timestamp_nanos_opt()).map(EventTime::from_unix_ns).ok_or_else(
         || {
             let what = format!("{written:?} is not a time between 1678 and 2262");
-            Wrong::new(what, "write it like \"2015-01-01T00:00:00Z\"")
+            Wrong::new(what, FORM)
         },
     )
 }
@@ -268,7 +275,8 @@ pub(super) fn pointer(value: &DeValue<'_>) -> Checked<Pointer> {
 
 /// `IP:PORT` or `unix:/path`.
 pub(super) fn address(value: &DeValue<'_>) -> Checked<Address> {
-    let written = text(value)?;
+    const FORM: &str = "write it like \"127.0.0.1:7000\" or \"unix:/run/tidegate/in.sock\"";
+    let written = text_of(value, "an address", FORM)?;
     if let Some(path) = written.strip_prefix("unix:") {
         // The kernel takes 107 bytes and a NUL.
         if !path.starts_with('/') || path.len() > 107 {
@@ -277,22 +285,16 @@ pub(super) fn address(value: &DeValue<'_>) -> Checked<Address> {
         }
         return Ok(Address::Unix(path.into()));
     }
-    written.parse().map(Address::Tcp).map_err(|_| {
-        Wrong::new(
-            format!("{written:?} is not an address"),
-            "write it like \"127.0.0.1:7000\" or \"unix:/run/tidegate/in.sock\"",
-        )
-    })
+    let parsed = written.parse().map(Address::Tcp);
+    parsed.map_err(|_| Wrong::new(format!("{written:?} is not an address"), FORM))
 }
 
 /// `IP:PORT` of somebody who is asked over UDP.
 pub(super) fn udp_address(value: &DeValue<'_>) -> Checked<SocketAddr> {
-    let written = text(value)?;
+    const FORM: &str = "write it like \"127.0.0.1:323\" or \"[::1]:323\"";
+    let written = text_of(value, "an address", FORM)?;
     let parsed = written.parse().ok().filter(|address: &SocketAddr| address.port() > 0);
-    parsed.ok_or_else(|| {
-        let what = format!("{written:?} is not an address");
-        Wrong::new(what, "write it like \"127.0.0.1:323\" or \"[::1]:323\"")
-    })
+    parsed.ok_or_else(|| Wrong::new(format!("{written:?} is not an address"), FORM))
 }
 
 /// A topic template: levels with `{gateway}`, `{source}`, `{entity}`,
@@ -301,8 +303,9 @@ pub(super) fn topic(value: &DeValue<'_>) -> Checked<String> {
     const KNOWN: [&str; 4] = ["gateway", "source", "entity", "property"];
     let fix = "use {gateway}, {source}, {entity}, {property} and fixed text without + and #";
     let written = text(value)?;
-    if written.is_empty() || written.len() > 1024 {
-        return Err(Wrong::new(format!("has {} bytes", written.len()), "use 1 to 1024"));
+    if !(1..=limits::TOPIC_BYTES_MAX).contains(&written.len()) {
+        let fix = format!("use 1 to {}", limits::TOPIC_BYTES_MAX);
+        return Err(Wrong::new(format!("has {} bytes", written.len()), fix));
     }
     if let Some(odd) = written.chars().find(|c| matches!(c, '+' | '#') || c.is_control()) {
         return Err(Wrong::new(format!("has the character {odd:?}"), fix));
@@ -310,6 +313,7 @@ pub(super) fn topic(value: &DeValue<'_>) -> Checked<String> {
     if written.starts_with('$') {
         return Err(Wrong::new("starts with '$', which brokers keep for themselves", fix));
     }
+    let mut places = 0;
     let mut rest = written.as_str();
     while let Some(at) = rest.find(['{', '}']) {
         let inside = rest[at..].strip_prefix('{').and_then(|inside| inside.split_once('}'));
@@ -319,7 +323,12 @@ pub(super) fn topic(value: &DeValue<'_>) -> Checked<String> {
         if !KNOWN.contains(&key) {
             return Err(Wrong::new(format!("{{{key}}} is not known"), fix));
         }
+        places += 1;
         rest = after;
+    }
+    if places > limits::TOPIC_PLACES_MAX {
+        let fix = format!("use at most {}", limits::TOPIC_PLACES_MAX);
+        return Err(Wrong::new(format!("has {places} placeholders"), fix));
     }
     Ok(written)
 }

@@ -19,10 +19,9 @@ use crate::core::zone::Zone;
 /// Windows that one reading of a sliding window may fall into.
 const OVERLAP_MAX: u128 = 10_000;
 
-/// The windows of a file; `sources` are the names of its sources. `None` only
-/// after a problem was noted.
-pub(super) fn windows(root: &Section<'_>, sources: &[&str]) -> Option<Vec<WindowSpec>> {
-    let mut is_whole = true;
+/// The windows of a file; `sources` are the names of its sources. Those
+/// that cannot be read are left out, after a problem was noted.
+pub(super) fn windows(root: &Section<'_>, sources: &[&str]) -> Vec<WindowSpec> {
     let mut windows = Vec::new();
     let mut lines: BTreeMap<String, usize> = BTreeMap::new();
     for section in root.tables("window") {
@@ -33,16 +32,13 @@ pub(super) fn windows(root: &Section<'_>, sources: &[&str]) -> Option<Vec<Window
             section.problem("name", what, "give each window its own name");
         }
         lines.extend(name.clone().map(|name| (name, line)));
-        match window(&section, name, sources) {
-            Some(window) => windows.push(window),
-            None => is_whole = false,
-        }
+        windows.extend(window(&section, name, sources));
     }
     if windows.len() > limits::WINDOWS_MAX {
         let what = format!("{} windows are too many", windows.len());
         root.problem("window", what, format!("use at most {}", limits::WINDOWS_MAX));
     }
-    is_whole.then_some(windows)
+    windows
 }
 
 fn window(section: &Section<'_>, name: Option<String>, sources: &[&str]) -> Option<WindowSpec> {
@@ -75,12 +71,8 @@ fn window(section: &Section<'_>, name: Option<String>, sources: &[&str]) -> Opti
         include_bad: section.read("include_bad", false, value::boolean),
         upstream: section.read("upstream", true, value::boolean),
     };
-    // Which of its keys are known depends on the kind: without it nothing can be
-    // said of the others.
     let kind = kind(section);
-    if kind.is_some() || section.has("kind") {
-        section.refuse_unknown();
-    }
+    section.refuse_unknown();
     name?;
     Some(WindowSpec { kind: kind?, ..spec })
 }
@@ -95,7 +87,10 @@ const KINDS: [(&str, &[&str]); 4] = [
 
 fn kind(section: &Section<'_>) -> Option<Kind> {
     let words = KINDS.map(|(word, keys)| (word, (word, keys)));
-    let (word, keys) = section.require("kind", "\"tumbling\"", value::one_of(&words))?;
+    let Some((word, keys)) = section.require("kind", "\"tumbling\"", value::one_of(&words)) else {
+        keys_of_any_kind(section);
+        return None;
+    };
     for key in ["size", "slide", "offset", "gap", "zone"] {
         if !keys.contains(&key) {
             let what = format!("means nothing for a {word} window");
@@ -133,6 +128,15 @@ fn kind(section: &Section<'_>) -> Option<Kind> {
         _ => Kind::CalendarDay { zone: section.require("zone", "\"Europe/Berlin\"", zone)? },
     };
     Some(kind)
+}
+
+/// Where the kind is not known: whatever it will be, these values must be right.
+fn keys_of_any_kind(section: &Section<'_>) {
+    for key in ["size", "slide", "gap"] {
+        section.read(key, None, |value| span(value, ms(1)).map(Some));
+    }
+    section.read("offset", Span::ZERO, signed_span);
+    section.read("zone", None, |value| zone(value).map(Some));
 }
 
 fn late_policy(section: &Section<'_>) -> LatePolicy {
@@ -195,11 +199,47 @@ fn glob(value: &DeValue<'_>) -> Result<String, Wrong> {
 
 fn aggregate_names(value: &DeValue<'_>) -> Result<Vec<Aggregate>, Wrong> {
     let known = Aggregate::NAMES.map(|(_, name)| name);
+    let written = value.as_array().into_iter().flat_map(|array| array.iter());
+    for name in written.filter_map(|name| name.get_ref().as_str()) {
+        if let Some(meant) = alias(name).filter(|_| !known.contains(&name)) {
+            let what = format!("there is no aggregate {name:?}");
+            return Err(Wrong::new(what, format!("did you mean {meant:?}?")));
+        }
+    }
     let names = value::names(value, "aggregate", &known)?;
     if names.is_empty() {
         return Err(Wrong::new("is empty", format!("use some of {}", known.join(", "))));
     }
     Ok(names.iter().filter_map(|name| Aggregate::from_name(name)).collect())
+}
+
+/// Our name of an aggregate that has another one elsewhere, or is written another way.
+fn alias(name: &str) -> Option<&'static str> {
+    let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
+    let plain: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    let digits: String = plain.chars().filter(char::is_ascii_digit).collect();
+    let word = plain.replace(&digits, "");
+    let is_percentile = ["", "p", "q", "th", "pth", "pct", "perc", "percentile", "quantile"]
+        .contains(&word.as_str());
+    match (plain.as_str(), digits.as_str()) {
+        ("avg" | "average" | "avrg" | "arithmeticmean", _) => Some("mean"),
+        ("std" | "stdev" | "sd" | "sigma" | "standarddeviation" | "stddevsamp", _) => {
+            Some("stddev")
+        }
+        ("median", _) => Some("p50"),
+        ("minimum", _) => Some("min"),
+        ("maximum", _) => Some("max"),
+        ("total", _) => Some("sum"),
+        ("n" | "number" | "samples", _) => Some("count"),
+        ("oldest", _) => Some("first"),
+        ("newest" | "latest", _) => Some("last"),
+        ("spread", _) => Some("range"),
+        ("timeweightedaverage" | "timeweightedmean" | "twavg", _) => Some("twa"),
+        (_, "50" | "050" | "05") if is_percentile => Some("p50"),
+        (_, "95" | "095") if is_percentile => Some("p95"),
+        (_, "99" | "099") if is_percentile => Some("p99"),
+        _ => None,
+    }
 }
 
 /// Writes a window as it is read.

@@ -89,6 +89,18 @@ fn every_kind_and_policy_is_read_and_printed() {
 fn kinds_have_their_keys_and_no_others() {
     check_window("", "t.toml:6: window.kind: missing; write kind = \"tumbling\"");
     check_window(
+        "size = 10\nsources = 'a'\ncolour = 1\ngap = '0s'",
+        "t.toml:6: window.kind: missing; write kind = \"tumbling\"\n\
+         t.toml:8: window.size: is an integer, not a duration; write a text with its unit, like \
+         \"500ms\"\n\
+         t.toml:9: window.sources: is a string, not a list; write [\"NAME\", \"NAME\"]\n\
+         t.toml:10: window.colour: unknown key; known here: name, sources, version, entity, \
+         property, bound, idle_after, allowed_lateness, late_policy, late_arrival, out_of_order, \
+         aggregates, expected_interval, idle_flush, final_marker, include_bad, upstream, kind, \
+         size, slide, gap, offset, zone\n\
+         t.toml:11: window.gap: \"0s\" is out of range; use 1ms to 1year 18h",
+    );
+    check_window(
         "kind = 'hopping'",
         "t.toml:8: window.kind: \"hopping\" is not known; \
          use tumbling | sliding | session | calendar-day",
@@ -145,14 +157,32 @@ fn lengths_are_checked() {
 #[test]
 fn names_of_others_are_checked_and_near_ones_suggested() {
     check_line(
-        "aggregates = ['avg']",
-        "aggregates: there is no aggregate \"avg\"; \
+        "aggregates = ['variance']",
+        "aggregates: there is no aggregate \"variance\"; \
         known here: count, sum, mean, min, max, first, last, range, stddev, twa, p50, p95, p99, rate",
     );
     check_line(
         "aggregates = ['meen']",
         "aggregates: there is no aggregate \"meen\"; did you mean \"mean\"?",
     );
+    for (name, ours) in [
+        ("avg", "mean"),
+        ("Average", "mean"),
+        ("stdev", "stddev"),
+        ("std_dev", "stddev"),
+        ("median", "p50"),
+        ("P95", "p95"),
+        ("p_99", "p99"),
+        ("percentile_95", "p95"),
+        ("95th", "p95"),
+        ("q0.50", "p50"),
+        ("total", "sum"),
+    ] {
+        check_line(
+            &format!("aggregates = ['max', '{name}']"),
+            &format!("aggregates: there is no aggregate {name:?}; did you mean {ours:?}?"),
+        );
+    }
     check_line(
         "aggregates = ['sum', 'sum']",
         "aggregates: names the aggregate \"sum\" twice; leave one",

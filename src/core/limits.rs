@@ -70,6 +70,13 @@ pub const BATCH_READINGS_MAX: usize = 2_000;
 /// Uplinks of one configuration.
 pub const UPLINKS_MAX: usize = 8;
 
+/// Bytes of the template of a topic.
+pub const TOPIC_BYTES_MAX: usize = 1_024;
+
+/// Placeholders of one topic. With names of [`NAME_BYTES_MAX`], each escaped to three
+/// times its length, a topic stays below MQTT's 65,535 bytes.
+pub const TOPIC_PLACES_MAX: usize = 16;
+
 /// Longest payload that is sent, in bytes, where the configuration does not say.
 pub const MAX_PAYLOAD_DEFAULT: u64 = 128 * 1024;
 

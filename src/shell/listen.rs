@@ -24,8 +24,7 @@ use crate::http::serve::serve;
 use crate::http::token::Token;
 use crate::http::visitor;
 
-/// The name of the control socket in the data directory.
-pub const SOCKET_NAME: &str = "control.sock";
+pub use crate::config::CONTROL_SOCKET as SOCKET_NAME;
 
 /// Longest body, in bytes, except of readings: statements on the clock, releases.
 const BODY_BYTES_MAX: usize = 64 * 1024;

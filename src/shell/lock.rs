@@ -10,8 +10,7 @@ use rustix::io::Errno;
 
 use crate::core::time::IngestTime;
 
-/// The name of the file in the data directory.
-pub const FILE_NAME: &str = "LOCK";
+pub use crate::config::LOCK_FILE as FILE_NAME;
 
 /// The claim to a data directory; given up when dropped, and by the kernel when
 /// the process ends, however it ends.

@@ -68,7 +68,7 @@ fn settings(gateway: &Arc<str>, number: usize, output: &config::Output) -> Outpu
             },
         },
         config::OutputKind::Mqtt { url, login } => {
-            let client_id = format!("tidegate-{gateway}-site-{number}");
+            let client_id = config::site_client_id(gateway, number);
             OutputKind::Mqtt(Broker::of(url, client_id, login))
         }
     };

@@ -124,8 +124,7 @@ pub(super) fn link_settings(config: &Config) -> Result<Vec<link::Settings>, Star
     config.uplinks.iter().map(|uplink| link_settings_of(config, uplink)).collect()
 }
 
-/// The topic templates are the only thing that `config` cannot check: they
-/// belong to `wire`.
+/// The topic templates belong to `wire`; `config` has checked them by the same rules.
 fn link_settings_of(
     config: &Config,
     uplink: &config::Uplink,

@@ -5,11 +5,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// Longest template, in bytes.
-const TEMPLATE_BYTES_MAX: usize = 1_024;
-/// With names of at most 512 bytes, each escaped to three times its length, a
-/// topic stays below MQTT's 65,535 bytes.
-const PLACES_MAX: usize = 16;
+use crate::core::limits::{TOPIC_BYTES_MAX, TOPIC_PLACES_MAX};
 
 /// The configured topic of readings, with places for names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +57,7 @@ impl fmt::Display for TopicError {
         match self {
             TopicError::Empty => f.write_str("the topic is empty"),
             TopicError::TooLong => {
-                write!(f, "over {TEMPLATE_BYTES_MAX} bytes or {PLACES_MAX} placeholders")
+                write!(f, "over {TOPIC_BYTES_MAX} bytes or {TOPIC_PLACES_MAX} placeholders")
             }
             TopicError::UnbalancedBrace => f.write_str("a brace has no partner"),
             TopicError::UnknownPlaceholder(name) => write!(
@@ -87,7 +83,7 @@ impl Template {
         if text.is_empty() {
             return Err(TopicError::Empty);
         }
-        if text.len() > TEMPLATE_BYTES_MAX {
+        if text.len() > TOPIC_BYTES_MAX {
             return Err(TopicError::TooLong);
         }
         if text.starts_with('$') {
@@ -104,7 +100,7 @@ impl Template {
         }
         push_literal(rest, &mut parts)?;
         let places = parts.iter().filter(|part| !matches!(part, Part::Literal(_))).count();
-        if places > PLACES_MAX {
+        if places > TOPIC_PLACES_MAX {
             return Err(TopicError::TooLong);
         }
         Ok(Template { parts })

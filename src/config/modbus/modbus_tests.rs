@@ -21,7 +21,7 @@ fn check_register(keys: &str, expected: &str) {
         "[[source]]\nname = 'a'\ntype = 'modbus'\naddress = 'plc'\nentity = 'e'\n\
          registers = [ {{ property = 'p', {keys} }} ]"
     );
-    check(&lines, &format!("t.toml:11: source.registers.{expected}"));
+    check(&lines, &format!("t.toml:11: source.registers[0].{expected}"));
 }
 
 /// What is said about these lines beside a good register; the first is line 11.
@@ -139,7 +139,7 @@ fn an_address_of_another_table_is_refused_and_never_shifted() {
              notation = '40001'\nregisters = [ {{ property = 'p', table = '{table}', \
              address = {address}, type = '{kind}' }} ]"
         );
-        check(&lines, &format!("t.toml:12: source.registers.address: {expected}"));
+        check(&lines, &format!("t.toml:12: source.registers[0].address: {expected}"));
     };
     let holding =
         "by notation = \"40001\" a holding address is 40001 to 49999, or 400001 to 465536";
@@ -270,7 +270,7 @@ fn sources_of_one_port_agree_on_it_and_properties_come_once() {
         "[[source]]\nname = 'a'\ntype = 'modbus'\naddress = 'plc'\nentity = 'e'\nregisters = [\n\
          { property = 'p', table = 'input', address = 0, type = 'u16' },\n\
          { property = 'p', table = 'input', address = 1, type = 'u16' },\n]",
-        "t.toml:13: source.registers.property: \"p\" is the property of an earlier register; \
+        "t.toml:13: source.registers[1].property: \"p\" is the property of an earlier register; \
          give each its own",
     );
 }

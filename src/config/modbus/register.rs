@@ -204,43 +204,39 @@ impl Register {
     }
 
     pub(super) fn names_the_same(&self, other: &Register) -> bool {
-        self.property == other.property && self.entity == other.entity
+        !self.property.is_empty() && self.property == other.property && self.entity == other.entity
     }
 }
 
-/// One element of `registers`. `None` only after a problem was noted.
-pub(super) fn read(section: &Section<'_>, notation: Notation, block_max: u16) -> Option<Register> {
+/// One element of `registers`. Where its table or type cannot be used, what depends on
+/// them is taken as it is, and all else is checked.
+pub(super) fn read(section: &Section<'_>, notation: Notation, block_max: u16) -> Register {
     let property = section.require("property", "\"pressure\"", name);
     let entity = section.read("entity", None, |value| name(value).map(Some));
     let table = section.require("table", "\"holding\"", value::one_of(&TABLES));
     let kind = section.require("type", "\"u16\"", value::one_of(&KINDS));
-    // What else is known depends on these two.
-    let (table, kind) = (table?, kind?);
     let kind = widths(section, table, kind);
     let example = if notation == Notation::Wire { "0" } else { "40001" };
-    let address = section.require("address", example, |value| address(value, table, notation))?;
-    if u32::from(address) + u32::from(kind.width()) > 65_536 {
-        let what = format!("its {} registers reach beyond the last one, 65535", kind.width());
+    let address = section.require("address", example, |value| address(value, table, notation));
+    let width = kind.map_or(1, RegisterKind::width);
+    if u32::from(address.unwrap_or(0)) + u32::from(width) > 65_536 {
+        let what = format!("its {width} registers reach beyond the last one, 65535");
         section.problem("address", what, "lower it, or use a shorter type");
     }
-    let most = if table.is_bits() { BITS_MAX } else { block_max };
-    if kind.width() > most {
-        let what = format!("takes {} registers, more than block_max", kind.width());
+    let most = if table.is_some_and(Table::is_bits) { BITS_MAX } else { block_max };
+    if width > most {
+        let what = format!("takes {width} registers, more than block_max");
         section.problem("type", what, "one value is never read in two requests: raise block_max");
     }
     let order = order_of(section, table, kind);
-    let mut register = Register { order, ..Register::plain(table, address, kind) };
-    if kind.is_number() {
-        register.scale = section.read("scale", 1.0, scale);
-        register.offset = section.read("offset", 0.0, value::number(-1e300..=1e300));
-        register.deadband = section.read("deadband", 0.0, value::number(0.0..=1e300));
-        register.invalid = section.read("invalid", Vec::new(), |value| codes(value, kind));
-    } else {
-        for key in ["scale", "offset", "deadband", "invalid"] {
-            let what = format!("means nothing for a {}", kind_word(kind));
-            section.out_of_place(key, what, "leave it out, or use a type that is a number");
-        }
-    }
+    let plain = Register::plain(
+        table.unwrap_or(Table::Holding),
+        address.unwrap_or(0),
+        kind.unwrap_or(RegisterKind::U16),
+    );
+    let mut register = Register { order, entity, ..plain };
+    register.property = property.unwrap_or_default();
+    numbers(section, kind, &mut register);
     register.unit = section.read("unit", None, |value| {
         let unit = value::text(value)?;
         let fix = format!("use at most {}", limits::NAME_BYTES_MAX);
@@ -251,12 +247,40 @@ pub(super) fn read(section: &Section<'_>, notation: Notation, block_max: u16) ->
         }
     });
     section.refuse_unknown();
-    Some(Register { property: property?, entity, ..register })
+    register
+}
+
+/// What only numbers have.
+fn numbers(section: &Section<'_>, kind: Option<RegisterKind>, register: &mut Register) {
+    let Some(kind) = kind.filter(|kind| !kind.is_number()) else {
+        register.scale = section.read("scale", 1.0, scale);
+        register.offset = section.read("offset", 0.0, value::number(-1e300..=1e300));
+        register.deadband = section.read("deadband", 0.0, value::number(0.0..=1e300));
+        register.invalid = section.read("invalid", Vec::new(), |value| match kind {
+            Some(kind) => codes(value, kind),
+            None => Ok(Vec::new()),
+        });
+        return;
+    };
+    for key in ["scale", "offset", "deadband", "invalid"] {
+        let what = format!("means nothing for a {}", kind_word(kind));
+        section.out_of_place(key, what, "leave it out, or use a type that is a number");
+    }
 }
 
 /// The kind with its bit or length, refused where the table has none such.
-fn widths(section: &Section<'_>, table: Table, kind: RegisterKind) -> RegisterKind {
-    if table.is_bits() != (kind == RegisterKind::Bool) {
+fn widths(
+    section: &Section<'_>,
+    table: Option<Table>,
+    kind: Option<RegisterKind>,
+) -> Option<RegisterKind> {
+    let (bits, lengths) = (value::integer(0..=15), value::integer(1..=125));
+    let Some(kind) = kind else {
+        section.read("bit", 0, bits);
+        section.read("length", 1, lengths);
+        return None;
+    };
+    if let Some(table) = table.filter(|table| table.is_bits() != (kind == RegisterKind::Bool)) {
         let (what, fix) = match table.is_bits() {
             true => ("a table of bits holds no registers", "use type = \"bool\""),
             false => (
@@ -267,24 +291,24 @@ fn widths(section: &Section<'_>, table: Table, kind: RegisterKind) -> RegisterKi
         section.problem("type", what, fix);
     }
     let bit = match kind {
-        RegisterKind::Bit(_) => section.require("bit", "0", value::integer(0..=15)),
+        RegisterKind::Bit(_) => section.require("bit", "0", bits),
         _ => {
             section.out_of_place("bit", "is of type = \"bit\"", "leave it out");
             None
         }
     };
     let length = match kind {
-        RegisterKind::Text(_) => section.require("length", "8", value::integer(1..=125)),
+        RegisterKind::Text(_) => section.require("length", "8", lengths),
         _ => {
             section.out_of_place("length", "is of type = \"string\"", "leave it out");
             None
         }
     };
-    match kind {
+    Some(match kind {
         RegisterKind::Bit(_) => RegisterKind::Bit(bit.unwrap_or(0) as u8),
         RegisterKind::Text(_) => RegisterKind::Text(length.unwrap_or(1) as u16),
         kind => kind,
-    }
+    })
 }
 
 fn kind_word(kind: RegisterKind) -> &'static str {
@@ -302,11 +326,15 @@ fn scale(value: &DeValue<'_>) -> Result<f64, Wrong> {
     }
 }
 
-fn order_of(section: &Section<'_>, table: Table, kind: RegisterKind) -> Order {
-    if table.is_bits() {
+fn order_of(section: &Section<'_>, table: Option<Table>, kind: Option<RegisterKind>) -> Order {
+    if table.is_some_and(Table::is_bits) {
         section.out_of_place("order", "means nothing for a bool", "leave it out");
         return Order::default();
     }
+    let Some(kind) = kind else {
+        let all = [orders(1), orders(2), orders(4)].concat();
+        return section.read("order", Order::default(), value::one_of(&all));
+    };
     section.read("order", Order::default(), value::one_of(orders(order_width(kind))))
 }
 
@@ -329,8 +357,16 @@ const fn from_one(table: Table) -> (u64, u64) {
     }
 }
 
-fn address(value: &DeValue<'_>, table: Table, notation: Notation) -> Result<u16, Wrong> {
-    let name = table.as_str();
+/// Whether an address in the notation of the frame begins with the digit of its table
+/// and has its length, as those of manuals do.
+pub(super) fn is_of_manual(register: &Register) -> bool {
+    let (first, _) = from_one(register.table);
+    let address = u64::from(register.address);
+    register.table != Table::Coil && (first..first + 9_999).contains(&address)
+}
+
+/// `table`: `None` where it cannot be used.
+fn address(value: &DeValue<'_>, table: Option<Table>, notation: Notation) -> Result<u16, Wrong> {
     if notation == Notation::Wire {
         let in_range = value::integer(0..=65_535)(value).map_err(|wrong| {
             let hint = "0 to 65535, as in the frame (notation = \"40001\" counts as manuals do)";
@@ -338,6 +374,11 @@ fn address(value: &DeValue<'_>, table: Table, notation: Notation) -> Result<u16,
         });
         return in_range.map(|address| address as u16);
     }
+    let Some(table) = table else {
+        let any = value::integer(1..=465_536)(value);
+        return any.map(|_| 0);
+    };
+    let name = table.as_str();
     let (five, six) = from_one(table);
     let ranges = match table {
         Table::Coil => "1 to 65536".to_owned(),
