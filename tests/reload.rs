@@ -188,6 +188,15 @@ async fn o_02_what_waits_is_delivered_and_a_source_that_comes_back_goes_on() {
     }
 }
 
+/// What is wrong, besides what the clock of this machine may have.
+fn troubles(status: &Value) -> Vec<&str> {
+    let codes = status["degraded"].as_array().unwrap().iter();
+    codes
+        .map(|one| one["code"].as_str().unwrap())
+        .filter(|code| *code != "clock_untrusted")
+        .collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn o_02_a_file_that_is_wrong_changes_nothing_and_is_said_once() {
     let port = free_port();
@@ -214,7 +223,7 @@ async fn o_02_a_file_that_is_wrong_changes_nothing_and_is_said_once() {
     assert!(said[0].contains(&detail), "{said:?}");
     let told = status(&plant);
     assert_eq!(told["config"]["loaded_at"], loaded_at);
-    assert_eq!(told["degraded"][0]["code"], "reload_refused");
+    assert_eq!(troubles(&told), ["reload_refused"]);
 
     std::fs::write(&plant.config, good.replace("[[source]]", "[[source")).unwrap();
     let (is_ok, detail) = reload(&plant);
@@ -223,7 +232,7 @@ async fn o_02_a_file_that_is_wrong_changes_nothing_and_is_said_once() {
 
     std::fs::write(&plant.config, good).unwrap();
     assert_eq!(reload(&plant), (true, "no source has changed".to_owned()));
-    assert_eq!(status(&plant)["degraded"], json!([]));
+    assert_eq!(troubles(&status(&plant)), [""; 0]);
     assert_eq!(sender.count(3), json!({"acked": 3}));
 }
 

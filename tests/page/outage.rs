@@ -64,7 +64,11 @@ async fn the_page_shows_an_outage_as_the_api_says_it() {
     let seen = agrees(&mut browser, &plant);
     assert_eq!(seen["uplink"], "up");
     assert_eq!(seen["readings"], json!(["264", "264", "0", "0", "0"]));
-    assert_eq!(seen["troubles"], json!([]));
+    // Nothing but what the clock of this machine may have.
+    let troubles = seen["troubles"].as_array().unwrap().iter();
+    let others: Vec<_> =
+        troubles.filter(|one| !one.as_str().unwrap().starts_with("the clock is ")).collect();
+    assert_eq!(others, [""; 0]);
     assert_eq!(browser.errors(), [""; 0]);
     take_pictures(&mut browser, "drained");
 
