@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use super::id::SourceId;
 use super::length::bound_text;
 use super::reading::{Flags, Origin, Stamp};
-use super::stamp::is_plausible;
 use super::time::Span;
 use super::window::sketch::{RELATIVE_ERROR, Sketch};
 
@@ -140,7 +139,7 @@ pub fn counts(stamp: &Stamp) -> bool {
     let is_measured =
         matches!(stamp.origin, Origin::Device | Origin::DeviceCorrected | Origin::Gateway);
     let is_news = !stamp.flags.has(Flags::RETAINED);
-    is_measured && is_news && stamp.state.is_trusted() && is_plausible(stamp.flags)
+    is_measured && is_news && stamp.state.is_trusted() && stamp.flags.is_plausible()
 }
 
 /// The lateness of every source.

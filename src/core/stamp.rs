@@ -51,11 +51,6 @@ pub struct Stamped {
     pub device_step: Option<Span>,
 }
 
-/// [`Flags::is_plausible`], for the measured lateness.
-pub const fn is_plausible(flags: Flags) -> bool {
-    flags.is_plausible()
-}
-
 /// Stamps one reading. `source_clock` is what is remembered of earlier readings of the same
 /// source.
 pub fn stamp(

@@ -2,12 +2,11 @@
 
 use super::super::store_tests::{EPOCH, commit, meta, open};
 use super::*;
-use crate::core::agent::{Agent, Settings, WhenFull};
+use crate::core::agent::{Agent, Settings};
 use crate::core::clock::{BootFacts, ClockSettings};
 use crate::core::id::{Epoch, Seq, SourceId};
 use crate::core::renumber::{Renumbering, Renumberings};
 use crate::core::seam::{Missing, Recovered};
-use crate::core::time::Span;
 
 fn state(meta: Meta, next: u64) -> State {
     State { meta, next: Offset(next) }
@@ -15,18 +14,9 @@ fn state(meta: Meta, next: u64) -> State {
 
 fn settings() -> Settings {
     Settings {
-        commit_interval: Span::from_millis(1),
-        commit_bytes: 1 << 20,
-        quota_bytes: 1 << 30,
-        reserve_bytes: 0,
-        when_full: WhenFull::DropOldest,
-        max_age: None,
         uplinks: Vec::new(),
-        windows: Vec::new(),
-        orders: Vec::new(),
-        checkpoint_interval: Span::from_secs(30),
         clock: ClockSettings::DEFAULT,
-        sources: Default::default(),
+        ..Settings::for_tests(Default::default())
     }
 }
 

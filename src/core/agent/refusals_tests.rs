@@ -1,5 +1,4 @@
 use super::*;
-use crate::core::clock::ClockSettings;
 use crate::core::id::{SegmentId, Seq};
 use crate::core::reading::{Arrival, DeviceTime, Flags, Quality, Reading, Series, Value};
 use crate::core::seam::{Batch, Fetch, Frontier, SegmentInfo};
@@ -25,20 +24,8 @@ fn settings(uplinks: &[&str]) -> Settings {
         frontier_interval: Span::from_secs(1),
         ..UplinkSettings::named(name)
     };
-    Settings {
-        commit_interval: Span::from_millis(1),
-        commit_bytes: 1 << 20,
-        quota_bytes: 1 << 30,
-        reserve_bytes: 0,
-        when_full: WhenFull::DropOldest,
-        max_age: None,
-        uplinks: uplinks.iter().map(uplink).collect(),
-        windows: Vec::new(),
-        orders: Vec::new(),
-        checkpoint_interval: Span::from_secs(100_000),
-        clock: ClockSettings { hold_unsynchronized: Span::ZERO, ..ClockSettings::DEFAULT },
-        sources: [(SourceId::new("a"), SourceSettings::DEFAULT)].into(),
-    }
+    let sources = [(SourceId::new("a"), SourceSettings::DEFAULT)].into();
+    Settings { uplinks: uplinks.iter().map(uplink).collect(), ..Settings::for_tests(sources) }
 }
 
 /// What a consumer behind one of the brokers knows.

@@ -1,7 +1,6 @@
 use super::*;
 use crate::core::clock::ClockSettings;
 use crate::core::seam::SourceMeta;
-use crate::core::settings::UplinkSettings;
 use crate::core::time::IngestTime;
 
 const OURS: Epoch = Epoch { number: 2, nonce: 9 };
@@ -27,20 +26,7 @@ fn disk() -> Meta {
 /// retains, and why it is another.
 fn told(meta: Option<Meta>, retained: &[(&str, Epoch, u64)]) -> (Epoch, Option<String>) {
     let plain = ["a", "idle", "new"].map(|name| (SourceId::new(name), SourceSettings::DEFAULT));
-    let settings = Settings {
-        commit_interval: Span::from_millis(1),
-        commit_bytes: 1 << 20,
-        quota_bytes: 1 << 30,
-        reserve_bytes: 0,
-        when_full: WhenFull::DropOldest,
-        max_age: None,
-        uplinks: vec![UplinkSettings::named("main")],
-        windows: Vec::new(),
-        orders: Vec::new(),
-        checkpoint_interval: Span::from_secs(100_000),
-        clock: ClockSettings::DEFAULT,
-        sources: plain.into(),
-    };
+    let settings = Settings { clock: ClockSettings::DEFAULT, ..Settings::for_tests(plain.into()) };
     let recovered = Recovered { meta, ..Recovered::default() };
     let (facts, mut effects) = (BootFacts::default(), Vec::new());
     let mut agent = Agent::new(settings, recovered, facts, 7, &now(0), &mut effects);
