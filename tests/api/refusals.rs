@@ -130,6 +130,10 @@ async fn without_the_token_nothing_is_told() {
         assert_eq!(gateway.get(open).status, 200, "{open}");
     }
     assert_eq!(gateway.ask(Door::Control, "GET", "/api/v1/status", "").status, 200);
+    // Those that were told to wait count too.
+    let metrics = gateway.ask(Door::Control, "GET", "/metrics", "").body;
+    let counted = format!("\ntidegate_http_wrong_tokens_total {}\n", refused + 21);
+    assert!(metrics.contains(&counted), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
