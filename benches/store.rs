@@ -1,5 +1,5 @@
 //! The journal alone: mixed readings in commits of 4,096, written and synced, then
-//! read back. One line per figure; `cargo bench --bench store [-- READINGS]`.
+//! read back. One line per figure; `cargo bench --bench store [-- READINGS [A_COMMIT]]`.
 #![expect(clippy::print_stdout, reason = "its output is the table")]
 #![expect(clippy::unwrap_used, reason = "a failing benchmark may stop")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
@@ -53,7 +53,9 @@ fn reading(n: u64, source: &SourceId, series: &[Arc<Series>], epoch: Epoch) -> E
 }
 
 fn main() {
-    let count: u64 = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
+    let mut numbers = std::env::args().skip(1).filter_map(|arg| arg.parse().ok());
+    let count: u64 = numbers.next().unwrap_or(1_000_000);
+    let a_commit: u64 = numbers.next().unwrap_or(COMMIT);
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         data_dir: dir.path().to_path_buf(),
@@ -74,10 +76,10 @@ fn main() {
     let mut slowest = std::time::Duration::ZERO;
     let mut at = 0;
     while at < count {
-        let end = (at + COMMIT).min(count);
+        let end = (at + a_commit).min(count);
         let books = SourceMeta { tail: Seq(end), accepted: end, ..SourceMeta::default() };
         let commit = Commit {
-            id: CommitId(1 + at / COMMIT),
+            id: CommitId(1 + at / a_commit),
             first: Offset(at),
             entries: Arc::new((at..end).map(|n| reading(n, &source, &series, epoch)).collect()),
             refusals: Vec::new(),
@@ -91,7 +93,7 @@ fn main() {
         at = end;
     }
     let disk = store.disk();
-    println!("readings            {count}");
+    println!("readings            {count}, {a_commit} a commit");
     println!("written and synced  {:.0} readings/s", count as f64 / writing.as_secs_f64());
     println!("slowest commit      {:.1} ms", slowest.as_secs_f64() * 1e3);
     println!("on disk             {:.1} bytes/reading", disk.used_bytes as f64 / count as f64);

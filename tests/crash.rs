@@ -457,7 +457,7 @@ fn b_03_disk_space_comes_back() {
     let mut writer = Writer::open(dir.path(), 9);
     for cycle in 0..5 {
         let mut peak = 0;
-        for _ in 0..60 {
+        for _ in 0..120 {
             writer.commit(4_096);
             peak = peak.max(writer.store.disk().used_bytes);
         }

@@ -8,7 +8,10 @@ pub const FRAME_READINGS_MAX: usize = 256;
 /// their own that it never deletes.
 pub const FRAME_BYTES_MAX: usize = 6 * 1024;
 
-/// Operations in one sled batch; larger ones leak memory in sled 0.34.
+/// Keys that are set for frames which are expected next.
+pub const PLACES_MAX: usize = 32;
+
+/// Operations in one sled transaction; larger ones leak memory in sled 0.34.
 pub const BATCH_OPERATIONS_MAX: usize = 256;
 
 /// Longest input line or payload that becomes a reading, in bytes.
@@ -162,10 +165,7 @@ pub const CLOCK_FLOOR_NS: i64 = 1_767_225_600_000_000_000;
 /// wrong, and certificates are judged as if it showed this. In seconds since 1970.
 pub const CERTIFICATE_FLOOR_S: u64 = 1_795_996_800;
 
-// A reading as long as the longest line, split over continuation chunks, still
-// fits one batch: it is applied whole or not at all.
-const _: () = assert!(LINE_BYTES_MAX.div_ceil(FRAME_BYTES_MAX) + 32 < BATCH_OPERATIONS_MAX);
-// Totals fit the batch of a commit's state, beside the rest of it.
+// Totals fit the transaction of a commit's state, beside the rest of it.
 const _: () = assert!(TOTALS_BYTES_MAX.div_ceil(FRAME_BYTES_MAX) <= BATCH_OPERATIONS_MAX / 2);
 // A turn at most doubles what may wait; and the rest of its inputs is for others.
 const _: () = assert!(SOURCE_BATCH_MAX * TURN_BATCHES_MAX <= PENDING_ENTRIES_MAX);

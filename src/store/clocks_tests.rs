@@ -12,6 +12,7 @@ use crate::core::clock::ClockState;
 use crate::core::id::SegmentId;
 use crate::core::reading::{Entry, Origin};
 use crate::core::seam::{Commit, Meta, Recovered};
+use crate::store::writes::Writes;
 use crate::store::{Store, inspect};
 use crate::store::{manifest, segment};
 
@@ -240,10 +241,10 @@ fn with_the_newest_segment_lost_the_one_before_it_has_the_word() {
 }
 
 fn spoil(store: &Store, value: &[u8]) {
-    let mut batch = sled::Batch::default();
-    segment::put_parts(&mut batch, b'l', value);
+    let mut writes = Writes::default();
+    writes.value(b'l', value);
     let segment = &store.active.as_ref().unwrap().segment;
-    segment.apply(batch).and_then(|()| segment.sync()).unwrap();
+    segment.write(writes).and_then(|()| segment.sync()).unwrap();
 }
 
 #[test]

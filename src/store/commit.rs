@@ -5,15 +5,15 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::dictionary::NameWriter;
-use super::envelope;
 use super::error::{StoreError, at};
 use super::manifest::{self, Seal};
 use super::meta::{State, Summary};
+use super::places::{self, Places};
 use super::segment::{self, Segment};
 use super::slack::{self, Room};
+use super::writes::Writes;
 use super::{Active, FREE_BYTES_MIN, FREE_BYTES_PLENTY, Store, open, segment_bytes};
 use crate::core::id::{Offset, SegmentId};
-use crate::core::limits::BATCH_OPERATIONS_MAX;
 use crate::core::reading::{Entry, Refusal};
 use crate::core::seam::{ClockLedger, Commit, DiskFacts, SegmentInfo};
 use crate::core::values::totals::SavedTotals;
@@ -31,24 +31,14 @@ pub(super) enum KeepRoom {
     No,
 }
 
-/// Collects operations into batches that sled can take.
-struct Batches<'a> {
-    segment: &'a Segment,
-    batch: sled::Batch,
-    operations: usize,
-    bytes: u64,
-}
-
-impl Batches<'_> {
-    /// Makes room for operations that must be applied together.
-    fn reserve(&mut self, operations: usize) -> Result<(), StoreError> {
-        if self.operations + operations > BATCH_OPERATIONS_MAX && self.operations > 0 {
-            self.segment.apply(std::mem::take(&mut self.batch))?;
-            self.operations = 0;
-        }
-        self.operations += operations;
-        Ok(())
-    }
+/// The frames of a commit, and the names that they are the first to use.
+#[derive(Default)]
+struct Frames {
+    writes: Writes,
+    bytes: usize,
+    /// Those that begin where one would if all before them were full.
+    on_grid: usize,
+    summary: Summary,
 }
 
 impl Active {
@@ -178,6 +168,7 @@ impl Store {
             contents: Arc::default(),
             ledger: Arc::clone(&self.state.meta.clock),
             totals: Arc::clone(&self.state.meta.totals),
+            places: Places::default(),
             unnoted_bytes: 0,
         })
     }
@@ -215,55 +206,28 @@ impl Store {
     }
 
     pub(super) fn write(&mut self, state: &State, entries: &[Entry]) -> Result<(), StoreError> {
-        let first = self.state.next;
-        let Some(active) = self.active.as_mut() else {
-            return Err(StoreError::Damaged("there is no segment to write to".into()));
-        };
+        let frames = self.encode(entries)?;
+        let Some(active) = self.active.as_mut() else { return Err(no_segment()) };
         let packed = segment::pack_state(state)?;
         let ledger = active.changed_ledger(&state.meta.clock)?;
         let totals = active.changed_totals(&state.meta.totals)?;
-        let mut summary = Summary::default();
-        let mut batches = Batches {
-            segment: &active.segment,
-            batch: sled::Batch::default(),
-            operations: 0,
-            bytes: (packed.len() + ledger.len() + totals.len()) as u64,
-        };
-        let mut unnoted = active.unnoted_bytes;
-        self.frames.write_all(
-            first,
-            entries,
-            &mut active.names,
-            &mut |offset, chosen, frame, names| {
-                // Names may be applied in a batch before that of their frame, but never after it.
-                for (id, name) in names.take_added() {
-                    batches.reserve(1)?;
-                    segment::put_name(&mut batches.batch, id, &name)?;
-                }
-                batches.reserve(frame.len().div_ceil(crate::core::limits::FRAME_BYTES_MAX))?;
-                segment::put_frame(&mut batches.batch, offset, &frame);
-                batches.bytes += frame.len() as u64;
-                unnoted += frame.len();
-                summary.add(chosen);
-                Ok::<(), StoreError>(())
-            },
-        )?;
         if !entries.is_empty() {
-            summary.merge_into(Arc::make_mut(&mut active.contents));
+            frames.summary.merge_into(Arc::make_mut(&mut active.contents));
         }
+        let unnoted = active.unnoted_bytes + frames.bytes;
         let contents = match unnoted >= CONTENTS_EVERY_BYTES {
             true => segment::pack_contents(&active.contents, state.next)?,
             false => Vec::new(),
         };
-        let rest = [&contents, &packed, &ledger, &totals];
-        let rest = rest.map(|value| envelope::parts(value).count());
-        batches.reserve(rest.iter().sum())?;
-        segment::put_parts(&mut batches.batch, b'c', &contents);
-        segment::put_parts(&mut batches.batch, b'l', &ledger);
-        segment::put_parts(&mut batches.batch, b't', &totals);
-        segment::put_parts(&mut batches.batch, b'm', &packed);
-        let (batch, bytes) = (batches.batch, batches.bytes + contents.len() as u64);
-        active.segment.apply(batch)?;
+        active.segment.write(active.places.expect(state.next, frames.on_grid))?;
+        active.segment.write(frames.writes)?;
+        // The state makes the commit count. What goes with it is written together with it.
+        let mut last = Writes::default();
+        for (kind, value) in [(b'c', &contents), (b'l', &ledger), (b't', &totals), (b'm', &packed)]
+        {
+            last.value(kind, value);
+        }
+        active.segment.write_together(last)?;
         active.segment.sync()?;
         active.ledger = Arc::clone(&state.meta.clock);
         active.totals = Arc::clone(&state.meta.totals);
@@ -271,11 +235,37 @@ impl Store {
         // Not synced, and a failure does not matter: it only helps a later start to see
         // that there was more.
         let _ = active.note.write_all_at(&manifest::note(state.next), 0);
+        let rest: usize = [contents, packed, ledger, totals].iter().map(Vec::len).sum();
+        let bytes = (frames.bytes + rest) as u64;
         self.written_bytes += bytes;
         self.commit_bytes_max = self.commit_bytes_max.max(bytes);
         self.settle_slack();
         self.report(state.next);
         Ok(())
+    }
+
+    /// Cuts entries into frames. Their places in the active segment are used up.
+    fn encode(&mut self, entries: &[Entry]) -> Result<Frames, StoreError> {
+        let first = self.state.next;
+        let Some(active) = self.active.as_mut() else { return Err(no_segment()) };
+        let mut frames = Frames::default();
+        self.frames.write_all(
+            first,
+            entries,
+            &mut active.names,
+            &mut |offset, chosen, frame, names| {
+                for (id, name) in names.take_added() {
+                    frames.writes.name(id, &name)?;
+                }
+                frames.writes.frame(offset, &frame);
+                frames.bytes += frame.len();
+                frames.on_grid += usize::from(places::is_on_grid(first, offset));
+                frames.summary.add(chosen);
+                active.places.use_up(offset);
+                Ok::<(), StoreError>(())
+            },
+        )?;
+        Ok(frames)
     }
 
     /// What the store says of the active segment after a commit.
@@ -323,12 +313,12 @@ impl Store {
 
     /// Closes the active segment, leaving its contents in it and in a seal.
     pub(super) fn close_active(&mut self, room: KeepRoom) {
-        let Some(active) = self.active.take() else { return };
+        let Some(mut active) = self.active.take() else { return };
         if let Ok(packed) = segment::pack_contents(&active.contents, self.state.next) {
-            let mut batch = sled::Batch::default();
-            segment::put_parts(&mut batch, b'c', &packed);
+            let mut writes = active.places.expect(self.state.next, 0);
+            writes.value(b'c', &packed);
             // For the speed of the next start; without it the frames are read.
-            let _ = active.segment.apply(batch).and_then(|()| active.segment.sync());
+            let _ = active.segment.write(writes).and_then(|()| active.segment.sync());
         }
         if room == KeepRoom::No {
             slack::give_back(active.segment.log());
@@ -342,4 +332,8 @@ impl Store {
             info.ahead_bytes = 0;
         }
     }
+}
+
+fn no_segment() -> StoreError {
+    StoreError::Damaged("there is no segment to write to".into())
 }

@@ -44,6 +44,7 @@ pub mod look;
 mod manifest;
 mod meta;
 mod open;
+mod places;
 pub mod quarantine;
 mod rare;
 mod recover;
@@ -54,11 +55,14 @@ mod slack;
 mod totals;
 mod unframe;
 pub mod worker;
+mod writes;
 
 #[cfg(test)]
 mod frame_tests;
 #[cfg(test)]
 mod old_format_tests;
+#[cfg(test)]
+mod places_tests;
 #[cfg(test)]
 mod result_tests;
 #[cfg(test)]
@@ -78,6 +82,7 @@ use self::dictionary::NameWriter;
 use self::frame::FrameWriter;
 use self::manifest::{Listed, Manifest};
 use self::meta::{Contents, State};
+use self::places::Places;
 use self::quarantine::Refusals;
 use self::segment::Segment;
 use crate::core::id::{Epoch, Offset, SegmentId};
@@ -153,6 +158,7 @@ struct Active {
     ledger: Arc<ClockLedger>,
     /// The saved totals that it has.
     totals: Arc<SavedTotals>,
+    places: Places,
     /// Bytes of frames since the contents were last stored.
     unnoted_bytes: usize,
 }

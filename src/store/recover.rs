@@ -13,6 +13,7 @@ use super::fetch::head_of;
 use super::manifest::{self, Listed};
 use super::meta::{self, Contents, State, Summary};
 use super::open::refused;
+use super::places::Places;
 use super::segment::{self, Piece, Segment};
 use super::{Active, Store, disk, segment_bytes, slack};
 use crate::core::id::{Offset, SegmentId};
@@ -184,8 +185,17 @@ fn adopt_active(
     let note_path = manifest::sidecar(&journal, id, "note");
     let note = OpenOptions::new().create(true).truncate(false).write(true).open(&note_path);
     let note = note.map_err(OpenError::io(&note_path, "open"))?;
-    store.active =
-        Some(Active { id, segment, names, note, contents, ledger, totals, unnoted_bytes: 0 });
+    store.active = Some(Active {
+        id,
+        segment,
+        names,
+        note,
+        contents,
+        ledger,
+        totals,
+        places: Places::default(),
+        unnoted_bytes: 0,
+    });
     if is_short {
         store.close_active(KeepRoom::No);
         store.losses.push(Damage {

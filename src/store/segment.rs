@@ -2,7 +2,7 @@
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `f` offset part | a frame, cut into parts when it is one large entry |
+//! | `f` offset part | a frame, cut into parts when it is one large entry; empty while it is expected only |
 //! | `d` number | a name |
 //! | `m` part | the state after the last commit |
 //! | `h` part | the state when the segment began; never absent, so an emptied database is told from a new one |
@@ -27,6 +27,7 @@ use super::error::StoreError;
 use super::meta::{self, Contents, State, StoredClock, StoredRange, StoredState, StoredWays};
 use super::totals::StoredTotals;
 use super::unframe;
+use super::writes::{Writes, frame_key, frame_place, name_key, part_key};
 use crate::core::id::Offset;
 use crate::core::reading::Entry;
 use crate::core::seam::ClockLedger;
@@ -102,41 +103,6 @@ pub(super) struct Walk {
     last: Option<u64>,
 }
 
-fn frame_key(offset: Offset, part: u16) -> [u8; 11] {
-    let mut key = [b'f'; 11];
-    key[1..9].copy_from_slice(&offset.0.to_be_bytes());
-    key[9..].copy_from_slice(&part.to_be_bytes());
-    key
-}
-
-fn frame_place(key: &[u8]) -> Option<(u64, u16)> {
-    let key: &[u8; 11] = key.try_into().ok()?;
-    let offset = u64::from_be_bytes(key[1..9].try_into().ok()?);
-    (key[0] == b'f').then_some((offset, u16::from_be_bytes([key[9], key[10]])))
-}
-
-fn part_key(kind: u8, part: u16) -> [u8; 3] {
-    let part = part.to_be_bytes();
-    [kind, part[0], part[1]]
-}
-
-fn name_key(id: u32) -> [u8; 5] {
-    let id = id.to_be_bytes();
-    [b'd', id[0], id[1], id[2], id[3]]
-}
-
-/// Adds a frame to a batch; the number of operations.
-pub(super) fn put_frame(batch: &mut sled::Batch, first: Offset, frame: &[u8]) -> usize {
-    let put = |(part, bytes): (u16, &[u8])| batch.insert(&frame_key(first, part), bytes);
-    envelope::parts(frame).map(put).count()
-}
-
-/// Adds names to a batch.
-pub(super) fn put_name(batch: &mut sled::Batch, id: u32, name: &Name) -> Result<(), StoreError> {
-    batch.insert(&name_key(id), name.encode().map_err(unstorable)?);
-    Ok(())
-}
-
 /// The state in stored form, without the clock ledger and the totals.
 pub(super) fn pack_state(state: &State) -> Result<Vec<u8>, StoreError> {
     let meta = &state.meta;
@@ -156,13 +122,6 @@ pub(super) fn pack_totals(totals: &SavedTotals) -> Result<Vec<u8>, StoreError> {
         true => Ok(Vec::new()),
         false => envelope::pack(&StoredTotals::of(totals)).map_err(unstorable),
     }
-}
-
-/// Adds a packed value to a batch under one of `m`, `h`, `l`, `t`, `c`; the number of
-/// operations.
-pub(super) fn put_parts(batch: &mut sled::Batch, kind: u8, packed: &[u8]) -> usize {
-    let put = |(part, bytes): (u16, &[u8])| batch.insert(&part_key(kind, part), bytes);
-    envelope::parts(packed).map(put).count()
 }
 
 /// The contents up to `next` in stored form.
@@ -237,12 +196,12 @@ impl Segment {
         let db = open_sled(folder)?;
         let segment = Self::with(db, folder)?;
         let packed = pack_state(head)?;
-        let mut batch = sled::Batch::default();
-        put_parts(&mut batch, b'h', &packed);
-        put_parts(&mut batch, b'm', &packed);
-        put_parts(&mut batch, b'l', &pack_ledger(&head.meta.clock)?);
-        put_parts(&mut batch, b't', &pack_totals(&head.meta.totals)?);
-        segment.apply(batch)?;
+        let mut writes = Writes::default();
+        writes.value(b'h', &packed);
+        writes.value(b'm', &packed);
+        writes.value(b'l', &pack_ledger(&head.meta.clock)?);
+        writes.value(b't', &pack_totals(&head.meta.totals)?);
+        segment.write_together(writes)?;
         segment.sync()?;
         for folder in [folder, folder.parent().unwrap_or(folder)] {
             disk::sync_folder(folder).map_err(super::error::at(folder))?;
@@ -290,8 +249,14 @@ impl Segment {
         &self.folder
     }
 
-    pub(super) fn apply(&self, batch: sled::Batch) -> Result<(), StoreError> {
-        Ok(self.db.apply_batch(batch)?)
+    /// Writes one after the other; a power cut leaves a beginning of it.
+    pub(super) fn write(&self, writes: Writes) -> Result<(), StoreError> {
+        Ok(writes.in_order(&self.db)?)
+    }
+
+    /// Writes a few together: all or, after a power cut, none.
+    pub(super) fn write_together(&self, writes: Writes) -> Result<(), StoreError> {
+        Ok(writes.together(&self.db)?)
     }
 
     /// sled's log file, to allocate room in it.
@@ -413,7 +378,8 @@ impl Segment {
         for item in walk.frames.by_ref() {
             let (key, value) = item?;
             let Some((offset, part)) = frame_place(&key) else { continue };
-            if walk.last == Some(offset) {
+            // A key without anything under it is a place for a frame to come.
+            if walk.last == Some(offset) || value.is_empty() {
                 continue;
             }
             walk.last = Some(offset);
@@ -450,10 +416,8 @@ impl Segment {
             }
             Ok(keys)
         })?;
-        for keys in leftovers.chunks(crate::core::limits::BATCH_OPERATIONS_MAX) {
-            let mut batch = sled::Batch::default();
-            keys.iter().for_each(|key| batch.remove(key));
-            self.apply(batch)?;
+        for key in leftovers {
+            self.db.remove(key)?;
         }
         Ok(())
     }

@@ -28,11 +28,22 @@ fn grown(before: &Path, after: &Path, log: &str) -> (usize, usize) {
 
 #[test]
 fn a_commit_that_was_cut_off_never_happened() {
+    cut_off_after(40);
+}
+
+#[test]
+fn nor_did_one_that_was_cut_off_behind_places_for_its_frames() {
+    // Six frames: the store expects as many, and has their keys already.
+    cut_off_after(1_500);
+}
+
+/// Cuts off the second of two commits at many places; the first is of that many readings.
+fn cut_off_after(first: u64) {
     let dir = in_memory();
     let log = "journal/000001/db";
     let (before, after) = (in_memory(), in_memory());
     let mut writer = Writer::open(dir.path(), 21);
-    writer.commit(40);
+    writer.commit(first);
     copy_folder(dir.path(), before.path());
     let (meta, next) = (writer.meta.clone(), writer.next);
     // So many series that their names alone are several batches of the store.
