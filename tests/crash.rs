@@ -455,9 +455,9 @@ fn b_08_one_undecodable_record() {
 fn b_03_disk_space_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Writer::open(dir.path(), 9);
-    for cycle in 0..5 {
+    for cycle in 0..4 {
         let mut peak = 0;
-        for _ in 0..120 {
+        for _ in 0..200 {
             writer.commit(4_096);
             peak = peak.max(writer.store.disk().used_bytes);
         }

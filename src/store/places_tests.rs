@@ -49,7 +49,7 @@ fn commits_of_any_size_are_read_as_they_were_written() {
     store.close();
     let frames: u64 = SIZES.iter().map(|size| size.div_ceil(256)).sum();
     let [report] = &inspect::verify(dir.path(), |_| ()).unwrap()[..] else { panic!() };
-    assert_eq!((report.frames as u64, report.entries as u64), (frames, tail));
+    assert_eq!((report.frames, report.entries), (frames, tail));
     assert_eq!(report.damage, Vec::<String>::new());
     assert_eq!(keys(dir.path()), (frames as usize, 0));
 }

@@ -63,3 +63,18 @@ async fn after_a_kill_small_commits_are_as_cheap_as_before() {
     let each = (plant.kernel_says("io", "write_bytes") - before) / 40;
     assert!(each < 48 * 1024, "{each} bytes a commit");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_commit_is_written_once() {
+    let plant = Plant::start(Script::default(), "", &["in"]).await;
+    plant.cut_off();
+    plant.feed("in", 10).join();
+    let before = plant.kernel_says("io", "write_bytes");
+    for _ in 0..100 {
+        plant.feed("in", 1).join();
+    }
+    // One block of 4,096 bytes each, and at times a leaf of the tree. A transaction of sled
+    // would write every block twice.
+    let each = (plant.kernel_says("io", "write_bytes") - before) / 100;
+    assert!(each < 8 * 1024, "{each} bytes a commit");
+}
