@@ -11,14 +11,16 @@
 //! | a flipped bit can panic in `open`; a missing or zeroed file opens as an empty database; a leftover `snap.*.generating` blocks every open | the open ladder behind `catch_unwind`; a manifest and sidecars outside sled ([`manifest`]) |
 //! | on a full disk `flush` hangs for good, or fails and then everything fails until reopened | sled never sees a full disk: what it writes is allocated first (`slack`); a failed segment is given up and a new one started; own thread with a heartbeat ([`worker`]) |
 //! | values beyond about 9 KB become files that are never deleted; batches from 1,024 operations on leak | frames of at most 6 KiB, batches of at most 256 operations |
+//! | a batch writes and syncs a mark of its own before the rest: the disk gets a block more, a small commit twice as much | a commit is written in order (`writes`); only the state and what goes with it is a batch |
+//! | a leaf of 17 keys is split and written again, a log that is half outdated is moved: 22 bytes written for 4 of frames | keys for the frames of the next large commit are set before there is anything under them (`places`): 6 bytes |
 //! | the default cache is 1 GiB; a full scan takes 150 MB whatever the cache | small caches, no `len()`, no full scans in daily work |
 //!
-//! A **commit** is a few frames, the names they first use, and the meta, in
-//! batches of which the last carries the meta, and the clock ledger and the totals
-//! when they changed; then one flush, one fdatasync,
-//! and only then an answer. A commit that fails never happened: its segment is
-//! sealed where the last good commit ended, what lies beyond is ignored, and the
-//! same entries go to a new segment at the same offsets.
+//! A **commit** is a few frames, each after the names it is the first to use, and then the
+//! meta, in one batch with the clock ledger and the totals when they changed; then one
+//! flush, one fdatasync, and only then an answer. Without its meta nothing of it counts. A
+//! commit that fails never happened: its segment is sealed where the last good commit
+//! ended, what lies beyond is ignored, and the same entries go to a new segment at the
+//! same offsets.
 //!
 //! Reading order: [`frame`], [`segment`], this file, `open`, `fetch`, `audit`.
 
