@@ -1,14 +1,14 @@
-//! Builds the agent from its configuration, wires it, watches over it, and
-//! stops it in phases.
+//! Runs the agent: starts it, watches over it, and stops it in phases.
 //!
 //! A stop: sources stop and hand over what they hold; the core commits it and
 //! waits for PUBACKs; the broker gets a last status; the store is closed. Each phase has
 //! a deadline. A crash at any point costs nothing but repeats, so a phase that takes too
 //! long is cut off.
 
+mod start;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -16,37 +16,20 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::Report;
-use super::channels;
-use super::driver::{Driver, DriverEnd, Outbox};
-use super::ingest::Doors;
-use super::listen::{self, Listening, Routes};
-use super::lock::Lock;
+use super::driver::DriverEnd;
+use super::listen::Listening;
 use super::notices::Notices;
 use super::reload::{Origin, Reloadable};
-use super::roster::Roster;
-use super::site::Site;
-use super::startup::{LastRun, StartupError};
-use super::telemetry::Telemetry;
-use super::watchdog::{self, Watched};
-use super::wiring;
+use super::startup::StartupError;
 use crate::config::Config;
-use crate::core::agent::Agent;
-use crate::core::id::UplinkId;
-use crate::core::limits::EVENT_QUEUE_MAX;
-use crate::core::seam::{Input, Recovered, StoreEvent};
-use crate::host::sampler::{self, Sampler};
+use crate::host;
+use crate::host::sampler::Sampler;
 use crate::host::signal::{Request, Signals};
-use crate::host::{self, HostClock};
-use crate::http::api::{self, Api};
-use crate::http::config::ConfigBoard;
-use crate::http::metrics::Metrics;
-use crate::http::stream::Results;
-use crate::link::{self, LinkHandle};
+use crate::http::api;
+use crate::link::LinkHandle;
 use crate::output;
-use crate::source;
-use crate::source::health::HealthBoard;
-use crate::store::worker::Worker;
-use crate::store::{self, OpenError};
+
+pub use self::start::start;
 
 /// Longest wait at a stop for a start that is nearly done.
 const START_WITHIN: Duration = Duration::from_millis(500);
@@ -230,126 +213,6 @@ fn hurried(report: &Report) -> RunEnd {
     let journal = &report.journal;
     let is_durable = journal.uncommitted == 0;
     RunEnd { is_durable, backlog: journal.readings, failure: None }
-}
-
-/// Starts the agent, in this process, on this runtime.
-///
-/// # Errors
-/// What keeps it from starting. Neither broken data nor an absent broker does.
-pub async fn start(config: Config, notices: Notices) -> Result<Running, StartupError> {
-    let link_settings = wiring::link_settings(&config)?;
-    let token = wiring::token(&config)?;
-    host::clocks::self_test().map_err(StartupError::Clock)?;
-    let clock = Arc::new(HostClock::new());
-    let lock = claim(&config, &clock)?;
-    let (store_events, store_inbox) = mpsc::channel(EVENT_QUEUE_MAX);
-    let (store, recovered) = open_store(&config, lock, store_events).await?;
-    let last_run = LastRun::of(&recovered);
-    let about = wiring::about(&config, &clock);
-    let names = wiring::uplink_names(&config);
-    let metrics = Arc::new(Metrics::new(names.clone()));
-    let mut effects = Vec::new();
-    let now = clock.now();
-    let nonce = host::draw() as u32;
-    let sampling = wiring::sampler(&config);
-    let boot_facts = wiring::boot_facts();
-    let mut agent =
-        Agent::new(config.agent_settings(), recovered, boot_facts, nonce, &now, &mut effects);
-    // Before any reading: else the first ones would be stamped as unsynchronized although
-    // the clock is right.
-    let facts = Input::Clock(sampler::first(&sampling));
-    agent.handle(&now, facts, &mut effects);
-    let first = Report::new(&about, &agent.status(&now), &now);
-    last_run.say(first.journal.readings);
-    let positions = agent.positions();
-    let (senders, inbox) = channels::open(store_inbox);
-    let links: Vec<LinkHandle> = (0..)
-        .map(UplinkId)
-        .zip(link_settings)
-        .map(|(id, settings)| link::spawn(id, settings, senders.link.clone(), host::draw))
-        .collect();
-    let (reports_out, reports) = watch::channel(Arc::new(first));
-    let sampler = sampler::spawn(sampling, senders.clock);
-    let turns = Arc::new(AtomicU64::new(0));
-    let heartbeat = store.heartbeat();
-
-    let results = Results::new(&config.gateway.id);
-    let desk = wiring::desk(&config, store.questions(), senders.releases, &clock);
-    let parsers = desk.sources.clone();
-    let health = HealthBoard::default();
-    let board = ConfigBoard::default();
-    let outbox = Outbox {
-        store,
-        links: links.iter().map(|link| link.commands.clone()).collect(),
-        notices,
-        telemetry: Telemetry::new(Arc::clone(&metrics), names),
-        site: Site::start(&config, results.clone()),
-        health: health.clone(),
-        config: board.clone(),
-        reports: reports_out,
-        turns: Arc::clone(&turns),
-    };
-    let driver = Driver::new(agent, effects, Arc::clone(&clock), about, (inbox, outbox));
-    let driver = tokio::spawn(driver.run());
-    let stuck_after = config.journal.stuck_after;
-    let store_watch =
-        watchdog::store_hangs(Arc::clone(&turns), Arc::clone(&heartbeat), stuck_after);
-    let store_watch = tokio::spawn(store_watch);
-    let watched = Watched { turns, heartbeat, reports: reports.clone() };
-    let watchdog = tokio::spawn(watchdog::run(watched));
-    let api = Api { requests: senders.requests.clone(), metrics, results };
-    let doors = Doors::default();
-    let routes = Routes { api, desk, doors: doors.clone() };
-    let address = wiring::http_address(&config);
-    let listening = listen::start(address, token, wiring::data_dir(&config), routes).await;
-
-    let mut roster = Roster::new(senders.sources, Arc::clone(&clock), doors, health);
-    for source in &config.sources {
-        // What cannot be had now, the source says and waits for.
-        let bound = source::bind(source).unwrap_or_default();
-        roster.start(source, bound, &positions);
-    }
-    roster.open_doors();
-    let reloadable = Reloadable { config, board, roster, changes: senders.changes, parsers, clock };
-    Ok(Running {
-        reports,
-        http: listening.address,
-        requests: senders.requests,
-        reloadable,
-        driver_stop: senders.stop,
-        driver,
-        links,
-        listening,
-        watchdog,
-        store_watch,
-        stuck_after,
-        sampler,
-    })
-}
-
-fn claim(config: &Config, clock: &HostClock) -> Result<Lock, StartupError> {
-    let path = wiring::data_dir(config);
-    store::create_data_dir(path)
-        .map_err(|error| StartupError::DataDir { path: path.to_owned(), error })?;
-    Lock::take(path, clock.now().wall).map_err(StartupError::Lock)
-}
-
-/// The store keeps the `claim` for as long as it has the journal open, whatever becomes
-/// of the others.
-async fn open_store(
-    config: &Config,
-    claim: Lock,
-    events: mpsc::Sender<StoreEvent>,
-) -> Result<(Worker, Recovered), StartupError> {
-    let options = wiring::store_options(config);
-    let pass_on = Box::new(move |event| {
-        let _claim = &claim;
-        // The driver is gone only when the process ends.
-        let _ = events.blocking_send(event);
-    });
-    // Recovery reads the disk: not on this runtime's threads.
-    let opened = tokio::task::spawn_blocking(move || store::worker::spawn(options, pass_on)).await;
-    opened.unwrap_or(Err(OpenError::Thread)).map_err(StartupError::Store)
 }
 
 impl Running {
