@@ -13,10 +13,10 @@ use crate::core::window::{Accumulator, Aggregate, Kind, Number, Sample, WindowSp
 use crate::exit::{Exit, Failure};
 
 /// What a reading takes, by how many go into one commit: readings a commit, bytes on disk,
-/// bytes that reach the disk. Measured (`benches/README.md`); pages are written whole, so
+/// bytes that reach the disk. Measured (`benches/README.md`); blocks are written whole, so
 /// that small commits are dear.
 const COSTS: [(f64, f64, f64); 4] =
-    [(5.0, 151.0, 1_716.0), (50.0, 60.0, 275.0), (500.0, 10.0, 63.0), (4_096.0, 9.0, 27.4)];
+    [(5.0, 155.0, 920.0), (50.0, 54.0, 200.0), (500.0, 13.0, 53.0), (4_096.0, 8.0, 6.4)];
 /// Assumed bytes on disk of one window result.
 const RESULT_BYTES: f64 = 60.0;
 /// Readings a second, where neither the command line nor the sources say.
@@ -295,10 +295,10 @@ mod tests {
     fn a_plan_follows_from_the_file_and_the_load() {
         let config = Config::parse(TEXT, Path::new("t.toml")).unwrap();
         let plan = plan(&config, Some(1_000.0), 500);
-        // 550 a commit: 10 bytes of a reading stay and 60 are written; 100 results a second.
-        assert_eq!(plan.buffer.readings / 100_000, 591);
-        assert_eq!((plan.buffer.lasts_s / 100.0).floor(), 591.0);
-        assert_eq!(plan.written_per_day_bytes / 1_000_000_000, 6);
+        // 550 a commit: 13 bytes of a reading stay and 48 are written; 100 results a second.
+        assert_eq!(plan.buffer.readings / 100_000, 504);
+        assert_eq!((plan.buffer.lasts_s / 100.0).floor(), 504.0);
+        assert_eq!(plan.written_per_day_bytes / 1_000_000_000, 4);
         let sliding = &plan.windows[0];
         assert_eq!((sliding.panes_per_key, sliding.readings_per_pane), (14, 120));
         assert_eq!(sliding.state_bytes, 500 * 14 * sliding.bytes_per_pane);
@@ -310,7 +310,7 @@ mod tests {
         assert!((50_000..250_000).contains(&day.bytes_per_pane), "{}", day.bytes_per_pane);
         assert_eq!(plan.window_state_bytes, sliding.state_bytes + day.state_bytes);
         let said = text(&plan);
-        assert!(said.contains(" readings: 16h 25m without uplink\n"), "{said}");
+        assert!(said.contains(" readings: 14h without uplink\n"), "{said}");
     }
 
     #[test]
@@ -322,15 +322,19 @@ mod tests {
             let config = Config::parse(&text, Path::new("t.toml")).unwrap();
             plan(&config, Some(rate), KEYS).written_per_day_bytes
         };
-        // As measured: 1.48 GB and 0.24 GB a day.
-        assert_eq!(day(10.0, "500ms") / 1_000_000, 1_482);
-        assert_eq!(day(10.0, "5s") / 1_000_000, 237);
+        // As measured: 0.79 GB and 0.17 GB a day.
+        assert_eq!(day(10.0, "500ms") / 1_000_000, 794);
+        assert_eq!(day(10.0, "5s") / 1_000_000, 172);
         // As many commits cost as much, whatever they hold.
         assert_eq!(day(1.0, "5s"), day(10.0, "500ms") / 10);
-        assert_eq!(day(100_000.0, "500ms"), (27.4 * 100_000.0 * 86_400.0) as u64);
-        assert_eq!(cost(1.0).1, 8_580.0);
+        assert_eq!(day(100_000.0, "500ms"), (6.4 * 100_000.0 * 86_400.0) as u64);
+        assert_eq!(cost(1.0).1, 4_600.0);
         let (stored, written) = cost(10.5);
-        assert_eq!((stored.round(), written.round()), (112.0, 951.0), "measured: 99 to 116, 908");
+        assert_eq!(
+            (stored.round(), written.round()),
+            (110.0, 563.0),
+            "measured: 98 to 99, 500 to 509"
+        );
     }
 
     #[test]

@@ -34,6 +34,11 @@ use crate::core::seam::ClockLedger;
 use crate::core::values::totals::SavedTotals;
 
 const CACHE_BYTES: u64 = 2 * 1024 * 1024;
+/// Bytes that are written before a sync. sled's log is made of pieces of 512 KiB; a piece notes
+/// how far the log was safe when it began, by what the kernel said, which a power cut may belie. If
+/// more than one piece began since the last sync, a hole before them makes the whole log
+/// unreadable. What sled writes is up to four times what it is given.
+const UNSYNCED_BYTES_MAX: usize = 128 * 1024;
 /// How often, and how long each time, a locked database is waited for.
 const LOCK_TRIES: u32 = 20;
 const LOCK_WAIT: std::time::Duration = std::time::Duration::from_millis(25);
@@ -249,9 +254,16 @@ impl Segment {
         &self.folder
     }
 
-    /// Writes one after the other; a power cut leaves a beginning of it.
+    /// Writes one after the other; a power cut leaves a beginning of it. What is long is
+    /// synced on the way.
     pub(super) fn write(&self, writes: Writes) -> Result<(), StoreError> {
-        Ok(writes.in_order(&self.db)?)
+        for (place, stretch) in writes.stretches(UNSYNCED_BYTES_MAX).into_iter().enumerate() {
+            if place > 0 {
+                self.sync()?;
+            }
+            stretch.in_order(&self.db)?;
+        }
+        Ok(())
     }
 
     /// Writes a few together: all or, after a power cut, none.

@@ -52,6 +52,24 @@ impl Writes {
         self.0.push((key.into(), Some(value.into())));
     }
 
+    /// The same in stretches of about so many bytes, of which each but the last has as many.
+    pub(super) fn stretches(self, bytes: usize) -> Vec<Self> {
+        let mut stretches = vec![Self::default()];
+        let mut room = bytes;
+        for (key, value) in self.0 {
+            if room == 0 {
+                stretches.push(Self::default());
+                room = bytes;
+            }
+            let length = key.len() + value.as_ref().map_or(0, |value| value.len());
+            room = room.saturating_sub(length);
+            if let Some(last) = stretches.last_mut() {
+                last.0.push((key, value));
+            }
+        }
+        stretches
+    }
+
     /// Writes one after the other.
     pub(super) fn in_order(self, db: &sled::Db) -> sled::Result<()> {
         for (key, value) in self.0 {
@@ -105,4 +123,22 @@ pub(super) fn part_key(kind: u8, part: u16) -> [u8; 3] {
 pub(super) fn name_key(id: u32) -> [u8; 5] {
     let id = id.to_be_bytes();
     [b'd', id[0], id[1], id[2], id[3]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_keep_the_order_and_are_as_long_as_was_said() {
+        let mut writes = Writes::default();
+        (0..5).for_each(|n| writes.frame(Offset(n), &[n as u8; 89]));
+        writes.no_place(Offset(9));
+        let all = writes.0.clone();
+        let stretches = writes.stretches(200);
+        let lengths: Vec<usize> = stretches.iter().map(|stretch| stretch.0.len()).collect();
+        assert_eq!(lengths, [2, 2, 2]);
+        assert_eq!(stretches.into_iter().flat_map(|stretch| stretch.0).collect::<Vec<_>>(), all);
+        assert_eq!(Writes::default().stretches(200).len(), 1);
+    }
 }

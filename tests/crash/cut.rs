@@ -1,5 +1,7 @@
 //! A commit that the power cut off: some of it reached the disk, the rest did not.
 
+use std::ops::Range;
+
 use super::*;
 
 /// A folder's copy in which only the first `kept` bytes of what came after `before`
@@ -14,6 +16,21 @@ fn cut(before: &Path, after: &Path, log: &str, kept: usize) -> tempfile::TempDir
     bytes.resize(new.len().max(old.len()), 0);
     fs::write(dir.path().join(log), bytes).unwrap();
     // The note is not synced: it is as it was, or it is empty.
+    fs::write(dir.path().join(log.replace("/db", ".note")), b"").unwrap();
+    dir
+}
+
+/// A folder's copy in which a stretch of what came after `before` never reached the log of
+/// its newest segment, though what lies behind it did.
+fn holed(before: &Path, after: &Path, log: &str, hole: Range<usize>) -> tempfile::TempDir {
+    let dir = in_memory();
+    copy_folder(after, dir.path());
+    let (old, mut bytes) =
+        (fs::read(before.join(log)).unwrap(), fs::read(after.join(log)).unwrap());
+    for at in hole {
+        bytes[at] = old.get(at).copied().unwrap_or(0);
+    }
+    fs::write(dir.path().join(log), bytes).unwrap();
     fs::write(dir.path().join(log.replace("/db", ".note")), b"").unwrap();
     dir
 }
@@ -77,4 +94,42 @@ fn cut_off_after(first: u64) {
         assert_eq!((seen.len() as u64, damaged), (next.0, vec![]), "{what}");
     }
     assert!((1..steps as u32).contains(&whole), "{whole} of {steps} cuts left it whole");
+}
+
+#[test]
+fn a_commit_of_which_a_block_in_the_middle_is_missing_never_happened() {
+    // One block, several, and into the next of sled's pieces of 512 KiB. What is longer is
+    // synced on the way.
+    let sizes = [(1_500, 5), (1_500, 300), (1_500, 6_000), (14_000, 8_000)];
+    for (first, count) in sizes {
+        let dir = in_memory();
+        let log = "journal/000001/db";
+        let (before, after) = (in_memory(), in_memory());
+        let (store, recovered) = open_with(dir.path(), 1 << 30);
+        let mut writer = Writer::of(store, recovered, count);
+        writer.commit_of(first, 300);
+        copy_folder(dir.path(), before.path());
+        let (meta, next) = (writer.meta.clone(), writer.next);
+        writer.commit(count);
+        copy_folder(dir.path(), after.path());
+        let (meta_after, next_after) = (writer.meta.clone(), writer.next);
+        let (begin, end) = grown(before.path(), after.path(), log);
+        let mut whole = 0;
+        let steps = 24;
+        for step in 0..steps {
+            let sector = (begin + (end - begin) * step / steps) / 512 * 512;
+            let hole = sector.max(begin)..(sector + 512).min(end);
+            let what = format!("{count} readings, without {hole:?} of {begin}..{end}");
+            let holed = holed(before.path(), after.path(), log, hole);
+            let (mut store, recovered) = open_with(holed.path(), 1 << 30);
+            let is_whole = recovered.next == next_after;
+            whole += u32::from(is_whole);
+            let (meta, next) = if is_whole { (&meta_after, next_after) } else { (&meta, next) };
+            let has_meta = recovered.meta.as_ref() == Some(meta);
+            assert_eq!((recovered.next, has_meta), (next, true), "{what}");
+            let (seen, damaged) = read_all(&mut store, recovered.next);
+            assert_eq!((seen.len() as u64, damaged), (next.0, vec![]), "{what}");
+        }
+        assert!(whole < steps as u32 / 4, "{whole} of {steps} of {count} readings");
+    }
 }
