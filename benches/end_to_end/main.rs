@@ -34,8 +34,11 @@ const FORMATS: [Format; 3] = [
     Format { name: "postcard-batch", readings: 500, bytes: 3_600 },
 ];
 
-#[tokio::main]
-async fn main() {
+fn main() {
+    tidegate::shell::run::runtime().unwrap().block_on(measure());
+}
+
+async fn measure() {
     let mut wanted = Vec::new();
     let mut count = 500_000;
     for argument in std::env::args().skip(1).filter(|argument| !argument.starts_with('-')) {

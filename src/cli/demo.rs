@@ -28,6 +28,7 @@ use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::shell::notices::Notices;
+use crate::shell::run;
 
 /// The gateway's name in the demo.
 const GATEWAY: &str = "demo";
@@ -98,10 +99,8 @@ impl Plan {
 
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     let plan = Plan::new(args)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io("the runtime cannot start", &error))?;
+    let runtime =
+        run::runtime().map_err(|error| Failure::io("the runtime cannot start", &error))?;
     // No log lines are written: the agent's, the broker's and the client's would
     // only break the picture. The page shows the agent's.
     let notices = Notices::default();

@@ -27,10 +27,8 @@ pub(super) struct Args {
 
 pub(super) fn execute(args: &Args) -> Result<Exit, Failure> {
     host::memory::keep_little();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io("the runtime cannot start", &error))?;
+    let runtime =
+        run::runtime().map_err(|error| Failure::io("the runtime cannot start", &error))?;
     // First of all: a SIGHUP that comes early must not end the process.
     let signals = runtime.block_on(async { Signals::new() });
     let mut signals = signals.map_err(|error| Failure::io("signals cannot be handled", &error))?;

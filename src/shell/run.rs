@@ -96,6 +96,19 @@ pub struct Running {
     sampler: Sampler,
 }
 
+/// The runtime that the agent is made for, with one worker thread.
+///
+/// What the agent does is a chain from the readers over the driver to the uplinks; the
+/// journal, files and blocking calls have threads of their own. A second worker would be
+/// woken by the kernel for each PUBACK that comes in while the first one sends: a third more
+/// work for the processor, and no reading sooner.
+///
+/// # Errors
+/// The kernel has no thread or descriptor to give.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+}
+
 /// Runs the agent until a signal ends it, also while it starts. A second one ends it at
 /// once. SIGHUP reads the configuration again; one that came before all is set up does
 /// so then. The status has the `notices` of the log.
