@@ -170,6 +170,7 @@ impl Store {
             totals: Arc::clone(&self.state.meta.totals),
             places: Places::default(),
             unnoted_bytes: 0,
+            has_commit: false,
         })
     }
 
@@ -234,6 +235,7 @@ impl Store {
         active.ledger = Arc::clone(&state.meta.clock);
         active.totals = Arc::clone(&state.meta.totals);
         active.unnoted_bytes = if contents.is_empty() { unnoted } else { 0 };
+        active.has_commit = true;
         // Not synced, and a failure does not matter: it only helps a later start to see
         // that there was more.
         let _ = active.note.write_all_at(&manifest::note(state.next), 0);
@@ -287,8 +289,9 @@ impl Store {
     /// where the last good commit ended.
     pub(super) fn give_up(&mut self) {
         let Some(active) = self.active.take() else { return };
+        let has_commit = active.has_commit;
         active.segment.close();
-        if self.segments.last().is_some_and(|info| info.first == info.next) {
+        if !has_commit {
             self.segments.pop();
             // Its folder is unknown to the next manifest, and cleaned at the next start.
         } else {

@@ -163,6 +163,8 @@ struct Active {
     places: Places,
     /// Bytes of frames since the contents were last stored.
     unnoted_bytes: usize,
+    /// It has more than the head that it began with, if only a newer state.
+    has_commit: bool,
 }
 
 #[derive(Clone, Debug)]

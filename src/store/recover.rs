@@ -195,6 +195,7 @@ fn adopt_active(
         totals,
         places: Places::default(),
         unnoted_bytes: 0,
+        has_commit: true,
     });
     if is_short {
         store.close_active(KeepRoom::No);

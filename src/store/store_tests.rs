@@ -215,6 +215,28 @@ fn a_segment_given_up_ends_at_the_last_good_commit() {
 }
 
 #[test]
+fn a_segment_given_up_keeps_what_was_committed_without_readings() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.commit(&commit(1, 5)).unwrap();
+    store.close_active(KeepRoom::No);
+    let acknowledged = Meta { frontier: Offset(4), ..meta(5) };
+    let without_readings =
+        Commit { meta: acknowledged.clone(), entries: Arc::default(), ..commit(6, 5) };
+    store.commit(&without_readings).unwrap();
+    // The next one fails, and the process ends before a new segment is begun.
+    store.give_up();
+    drop(store);
+    let (mut store, recovered) = open(dir.path());
+    assert_eq!((recovered.next, recovered.meta), (Offset(5), Some(acknowledged)));
+    assert_eq!(recovered.damaged, []);
+    let (segments, _) = store.commit(&commit(6, 7)).unwrap();
+    assert_eq!(segments.iter().map(|info| info.next.0).collect::<Vec<_>>(), [5, 5, 7]);
+    assert_eq!(seqs(&store.fetch(&fetch(0)).entries), [1, 2, 3, 4, 5]);
+    assert_eq!(seqs(&store.fetch(&fetch(5)).entries), [6, 7]);
+}
+
+#[test]
 fn what_a_failed_commit_left_is_not_counted_when_its_segment_is_sealed_again() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
