@@ -203,7 +203,7 @@ impl Agent {
             && !self.repeats.is_recalling()
             && !self.values.is_recalling()
             && !self.pending.is_full()
-            && self.buffer.admission() != Admission::Wait
+            && self.admission() != Admission::Wait
     }
 
     /// When [`Agent::end_turn`] must be called again at the latest, whatever

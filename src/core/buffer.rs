@@ -147,14 +147,18 @@ impl Buffer {
         has_changed.then_some(next)
     }
 
-    /// Whether readings are taken now, must wait, or are refused.
-    pub fn admission(&self) -> Admission {
+    /// Whether readings are taken now, must wait, or are refused, while so many entries are
+    /// accepted and not yet on the disk.
+    pub fn admission(&self, uncommitted: usize) -> Admission {
         let is_at_limit = self.disk.used_bytes >= self.bounds.quota_bytes
             || self.disk.free_bytes < self.bounds.reserve_bytes
             || self.full == Some(FullCause::Store);
         let is_near = self.limit_reached(false).is_some() || is_at_limit;
         // The commits under way must still fit, or a fast source outruns the eviction.
-        let under_way = self.headroom() / 4 * 3;
+        let under_way = match self.entry_bytes {
+            Some(bytes) => self.headroom() / 2 + (bytes * uncommitted as f64) as u64,
+            None => self.headroom() / 4 * 3,
+        };
         let is_close = self.disk.used_bytes.saturating_add(under_way) >= self.bounds.quota_bytes;
         match self.bounds.when_full {
             WhenFull::DropNewest if is_near => Admission::Refuse,

@@ -25,7 +25,7 @@ struct BatchCounts {
 
 impl Agent {
     pub(super) fn take_in(&mut self, now: &Now, batch: Batch, effects: &mut Vec<Effect>) {
-        let is_full = self.buffer.admission() == Admission::Refuse;
+        let is_full = self.admission() == Admission::Refuse;
         if is_full || !self.positions.lets_in(&batch) {
             return self.turn_away(batch, effects);
         }
@@ -223,7 +223,7 @@ impl Agent {
     fn meta(&mut self, now: &Now) -> Meta {
         let done = self.done_everywhere();
         let frontier = Offset(done.frontier());
-        let is_short = self.buffer.admission() != Admission::Open;
+        let is_short = self.admission() != Admission::Open;
         let kept_from = frontier.min(self.windows.covered(is_short)).min(self.repeats.covered());
         self.start = self.start.max(self.buffer.trim_to(kept_from));
         let mut meta = Meta {

@@ -26,7 +26,7 @@ use crate::core::time::IngestTime;
 impl Agent {
     pub(super) fn release(&mut self, now: &Now, release: Release, effects: &mut Vec<Effect>) {
         let Release { source, came, arrival, released, receipt } = release;
-        if self.buffer.admission() == Admission::Refuse {
+        if self.admission() == Admission::Refuse {
             effects.extend(receipt.map(|receipt| Effect::Receipt(receipt, Outcome::Full)));
             return;
         }

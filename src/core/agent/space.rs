@@ -16,6 +16,11 @@ struct WriteOff {
 }
 
 impl Agent {
+    /// Whether readings are taken now, must wait, or are refused.
+    pub(super) fn admission(&self) -> Admission {
+        self.buffer.admission(self.pending.uncommitted())
+    }
+
     pub(super) fn watch_space(&mut self, now: &Now, effects: &mut Vec<Effect>) {
         let is_failing = self.pending.failed_attempts() > 0;
         if self.buffer.full().is_some() {

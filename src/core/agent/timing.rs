@@ -259,7 +259,7 @@ impl Agent {
     /// Until when readings whose time is open wait for a better clock; `None` when they do
     /// not wait.
     fn waits_until(&self, now: &Now) -> Option<Uptime> {
-        if self.buffer.admission() != Admission::Open {
+        if self.admission() != Admission::Open {
             return None;
         }
         let settings = &self.settings.clock;
