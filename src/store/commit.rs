@@ -220,8 +220,10 @@ impl Store {
             true => segment::pack_contents(&active.contents, state.next)?,
             false => Vec::new(),
         };
-        active.segment.write(active.places.expect(state.next, frames.on_grid))?;
-        active.segment.write(frames.writes)?;
+        if !entries.is_empty() {
+            active.segment.write(active.places.expect(state.next, frames.on_grid))?;
+            active.segment.write(frames.writes)?;
+        }
         // The state makes the commit count. What goes with it is written together with it.
         let mut last = Writes::default();
         for (kind, value) in [(b'c', &contents), (b'l', &ledger), (b't', &totals), (b'm', &packed)]

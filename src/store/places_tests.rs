@@ -1,10 +1,12 @@
 //! Places for frames, seen from the journal that they are in.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::store_tests::{commit, fetch, open, options, seqs};
 use super::{Options, Store, inspect};
 use crate::core::id::Offset;
+use crate::core::seam::Commit;
 
 /// Commits of those sizes, one after the other; the number of the last reading.
 fn write(store: &mut Store, from: u64, sizes: &[u64]) -> u64 {
@@ -67,6 +69,16 @@ fn places_that_a_crash_left_are_gone_at_the_next_start() {
     assert_eq!(read_all(&mut store), (1..=tail).collect::<Vec<_>>());
     drop(store);
     assert_eq!(keys(dir.path()), (30, 0));
+}
+
+#[test]
+fn a_commit_without_readings_leaves_the_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    let tail = write(&mut store, 0, &[4_096]);
+    store.commit(&Commit { entries: Arc::default(), ..commit(tail + 1, tail) }).unwrap();
+    drop(store);
+    assert_eq!(keys(dir.path()), (16, 16));
 }
 
 #[test]
