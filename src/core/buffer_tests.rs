@@ -77,3 +77,21 @@ fn what_an_entry_takes_is_known_once_a_segment_holds_enough() {
     buffer.set_segments(vec![segment(1, 12_000, 0)]);
     assert_eq!(buffer.entry_bytes(), Some(100.0));
 }
+
+#[test]
+fn what_is_not_yet_on_the_disk_counts_against_the_quota() {
+    let mut buffer = buffer(14_000_000, 0, WhenFull::DropOldest);
+    // What an entry takes is not known.
+    buffer.set_disk(disk(12_499_999, 1 << 40));
+    assert_eq!(buffer.admission(1_000_000), Admission::Open);
+    buffer.set_disk(disk(12_500_000, 1 << 40));
+    assert_eq!(buffer.admission(0), Admission::Wait);
+    // It is 100 bytes.
+    buffer.set_segments(vec![SegmentInfo {
+        next: Offset(3_010),
+        bytes: 300_000,
+        ..segments().remove(1)
+    }]);
+    assert_eq!(buffer.admission(4_999), Admission::Open);
+    assert_eq!(buffer.admission(5_000), Admission::Wait);
+}

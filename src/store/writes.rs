@@ -81,8 +81,8 @@ impl Writes {
         Ok(())
     }
 
-    /// Writes all or, if the power goes, none. They must be few: sled 0.34 leaks memory
-    /// over large transactions.
+    /// Writes all or, if the power goes, none. They must be few, not many more than
+    /// [`BATCH_OPERATIONS_MAX`](crate::core::limits::BATCH_OPERATIONS_MAX).
     pub(super) fn together(self, db: &sled::Db) -> sled::Result<()> {
         if self.0.len() <= 1 {
             return self.in_order(db);

@@ -63,7 +63,7 @@ fn cut_off_after(first: u64) {
     writer.commit(first);
     copy_folder(dir.path(), before.path());
     let (meta, next) = (writer.meta.clone(), writer.next);
-    // So many series that their names alone are several batches of the store.
+    // So many series that some cuts fall among their names.
     writer.commit_of(1_500, 700);
     copy_folder(dir.path(), after.path());
     let (meta_after, next_after) = (writer.meta.clone(), writer.next);
