@@ -52,7 +52,13 @@ pub(super) async fn store_hangs(turns: Arc<AtomicU64>, heartbeat: Arc<AtomicU64>
     let mut patience = Patience::default();
     loop {
         ticks.tick().await;
-        if patience.ends(turns.load(Ordering::Relaxed), heartbeat.load(Ordering::Relaxed)) {
+        let turned = turns.load(Ordering::Relaxed);
+        if turned == patience.turns {
+            // Such a look does not count. If looks and turns come equally often, every second
+            // one would be such: the next comes sooner.
+            ticks.reset_after(limit / LOOKS / 4);
+        }
+        if patience.ends(turned, heartbeat.load(Ordering::Relaxed)) {
             return;
         }
     }
